@@ -1,0 +1,30 @@
+# Everything runs in the project's own virtual environment; only python3 (>= 3.11) with its venv
+# module and make are needed beforehand. Paths are relative, so a folder name with spaces is fine.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/installed
+
+.PHONY: demo test check fmt clean
+
+$(STAMP): setup.cfg pyproject.toml
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[embedded,test]'
+	@touch $(STAMP)
+
+demo: $(STAMP)
+	@$(BIN)/python -m embyproc demo
+
+test: check
+
+check: $(STAMP)
+	$(BIN)/python -m ruff check embyproc tests
+	$(BIN)/python -m ruff format --check embyproc tests
+	$(BIN)/python -m mypy
+	$(BIN)/python -m pytest
+
+fmt: $(STAMP)
+	$(BIN)/python -m ruff check --fix embyproc tests
+	$(BIN)/python -m ruff format embyproc tests
+
+clean:
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

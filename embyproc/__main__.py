@@ -1,0 +1,3 @@
+from embyproc.cli import main
+
+main()

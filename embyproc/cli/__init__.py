@@ -1,0 +1,89 @@
+"""The command line: a group whose commands are imported only when they are called."""
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from embyproc import __version__
+from embyproc.cli.context import App
+from embyproc.errors import EmbyprocError
+
+# Where each command lives: an idle `retry` need not import what `status` needs.
+COMMANDS = {
+    "retry": "embyproc.cli.stages",
+    "retry-all": "embyproc.cli.stages",
+    "status": "embyproc.cli.look",
+    "list": "embyproc.cli.look",
+    "show": "embyproc.cli.look",
+    "reset": "embyproc.cli.manage",
+    "cleanup": "embyproc.cli.manage",
+    "migrate": "embyproc.cli.manage",
+    "demo": "embyproc.cli.demo",
+}
+
+
+class Commands(click.Group):
+    """Imports a command when it is asked for, and says each failure in one sentence."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(COMMANDS[cmd_name])
+        command = getattr(module, cmd_name.replace("-", "_") + "_command")
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], COMMANDS, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise click.UsageError(f"No such command '{args[0]}'.{hint}", ctx) from error
+
+    def invoke(self, ctx: click.Context) -> Any:
+        app = ctx.ensure_object(App)
+        try:
+            return super().invoke(ctx)
+        except EmbyprocError as error:
+            click.echo(app.without_secrets(f"embyproc: {error}"), err=True)
+            ctx.exit(error.exit_code)
+        finally:
+            app.close()
+
+
+@click.command(
+    cls=Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="First time? Run: embyproc demo",
+)
+@click.version_option(__version__, prog_name="embyproc")
+@click.option(
+    "--env-file",
+    type=click.Path(path_type=Path),
+    help="Read settings from this file instead of ./.env; the environment wins.",
+)
+@click.pass_context
+def cli(ctx: click.Context, env_file: Path | None) -> None:
+    """Files finished downloads under the right name and makes Emby show them right."""
+    app = ctx.ensure_object(App)
+    app.env_file = env_file
+
+
+def main() -> NoReturn:
+    # Cron's locale may not be able to encode every name; better an escape than a crash.
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    cli(prog_name="embyproc")
+    raise AssertionError("click ends the process itself")

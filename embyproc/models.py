@@ -1,0 +1,204 @@
+"""What the program talks about: statuses and their legal moves, queue items, runs, summaries."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Self
+
+
+class Status(StrEnum):
+    """Where an item stands, in pipeline order."""
+
+    PENDING = "pending"
+    PROCESSING = "processing"
+    MOVED = "moved"
+    EMBY_PENDING = "emby_pending"
+    COMPLETED = "completed"
+    ERROR = "error"
+
+
+# PostgreSQL has the same table (migrations/003_legal_moves.sql); a test compares the two.
+LEGAL_MOVES: Mapping[Status, frozenset[Status]] = {
+    Status.PENDING: frozenset({Status.PROCESSING, Status.ERROR}),
+    Status.PROCESSING: frozenset({Status.MOVED, Status.ERROR, Status.PENDING}),
+    Status.MOVED: frozenset({Status.EMBY_PENDING}),
+    Status.EMBY_PENDING: frozenset({Status.COMPLETED, Status.ERROR, Status.MOVED}),
+    Status.COMPLETED: frozenset({Status.PENDING}),
+    Status.ERROR: frozenset({Status.PENDING}),
+}
+
+
+def is_legal_move(source: Status, target: Status) -> bool:
+    return target in LEGAL_MOVES[source]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """A stage that claims rows: what it takes, what it holds them as, what it makes of them."""
+
+    name: str
+    takes: Status
+    holds: Status
+    makes: Status
+
+
+PROCESS = Stage(name="process", takes=Status.PENDING, holds=Status.PROCESSING, makes=Status.MOVED)
+EMBY = Stage(name="emby", takes=Status.MOVED, holds=Status.EMBY_PENDING, makes=Status.COMPLETED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """One row of the queue; the fields are the columns of `processing_queue`."""
+
+    id: int
+    file_path: str
+    movie_code: str | None
+    actress: str | None
+    subtitle: str | None
+    status: Status
+    error_message: str | None
+    new_path: str | None
+    emby_item_id: str | None
+    metadata_json: Any
+    retry_count: int
+    next_retry_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    claimed_by: int | None
+    claimed_at: datetime | None
+    deaths: int
+    note: str | None
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        # A newer schema may have columns this version does not know.
+        known = {name: row[name] for name in _ITEM_FIELDS}
+        known["status"] = Status(known["status"])
+        return cls(**known)
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: json_value(getattr(self, name)) for name in _ITEM_FIELDS}
+
+
+_ITEM_FIELDS = tuple(f.name for f in fields(Item))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One change of status of one item."""
+
+    item: int
+    at: datetime
+    source: str
+    target: str
+    run: int | None
+    message: str | None
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        return cls(
+            item=row["item"],
+            at=row["at"],
+            source=row["from"],
+            target=row["to"],
+            run=row["run"],
+            message=row["message"],
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "item": self.item,
+            "at": json_value(self.at),
+            "from": self.source,
+            "to": self.target,
+            "run": self.run,
+            "message": self.message,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """What the database remembers of one run."""
+
+    id: int
+    command: str
+    host: str
+    pid: int
+    started_at: datetime
+    heartbeat_at: datetime
+    finished_at: datetime | None
+    exit_code: int | None
+    counts: Mapping[str, Any]
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> Self:
+        return cls(**{name: row[name] for name in _RUN_FIELDS})
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: json_value(getattr(self, name)) for name in _RUN_FIELDS}
+
+
+_RUN_FIELDS = tuple(f.name for f in fields(RunRecord))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finished:
+    """What a stage found out about an item it has finished; None leaves the column as it is."""
+
+    id: int
+    movie_code: str | None = None
+    actress: str | None = None
+    subtitle: str | None = None
+    new_path: str | None = None
+    emby_item_id: str | None = None
+    metadata_json: Any = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """An item a stage could not finish; `next_retry_at` None means: waits for a person."""
+
+    id: int
+    error_message: str
+    next_retry_at: datetime | None
+
+
+@dataclass(slots=True, kw_only=True)
+class RunSummary:
+    """What one run did; the JSON of every stage command."""
+
+    command: str
+    run_id: int | None = None
+    claimed: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    given_up: int = 0
+    skipped: int = 0
+    seconds: float = 0.0
+    items: list[dict[str, Any]] = field(default_factory=list)
+
+    def counts(self) -> dict[str, int]:
+        """What is worth remembering in the row of the run."""
+        return {
+            "claimed": self.claimed,
+            "succeeded": self.succeeded,
+            "failed": self.failed,
+            "given_up": self.given_up,
+            "skipped": self.skipped,
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "command": self.command,
+            "run_id": self.run_id,
+            **self.counts(),
+            "seconds": round(self.seconds, 3),
+            "items": self.items,
+        }
+
+
+def json_value(value: Any) -> Any:
+    """`value` as JSON has it: times become ISO 8601 text."""
+    return value.isoformat() if isinstance(value, datetime) else value

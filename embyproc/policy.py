@@ -1,0 +1,67 @@
+"""Pure decisions: when to try again, when to give up, what the program exits with."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from embyproc.models import Item, RunSummary, Status
+
+# The file name will not change by itself, so trying again cannot help.
+NO_MOVIE_CODE = "No movie code"
+
+# A row that took down this many runs waits for a person.
+MAX_DEATHS = 3
+
+
+def next_retry(
+    retry_count: int,
+    now: datetime,
+    *,
+    message: str,
+    max_retries: int,
+    backoff_minutes: Sequence[float],
+) -> datetime | None:
+    """When to try again after failure number `retry_count`, or None to wait for a person.
+
+    The last delay is reused when there are more retries than delays.
+    """
+    if message.startswith(NO_MOVIE_CODE) or retry_count > max_retries:
+        return None
+    delay = backoff_minutes[min(retry_count, len(backoff_minutes)) - 1]
+    return now + timedelta(minutes=delay)
+
+
+def is_given_up(item: Item, *, max_retries: int) -> bool:
+    """Whether nothing will happen to this item until a person does something."""
+    if item.status is not Status.ERROR:
+        return False
+    return (
+        item.next_retry_at is None
+        or item.retry_count > max_retries
+        or (item.error_message or "").startswith(NO_MOVIE_CODE)
+    )
+
+
+def what_happens_next(item: Item, *, max_retries: int, now: datetime) -> str:
+    """The item's future in one sentence, for `show`."""
+    match item.status:
+        case Status.PENDING:
+            return "the next `process` takes it"
+        case Status.MOVED:
+            return "the next `emby` takes it"
+        case Status.PROCESSING | Status.EMBY_PENDING:
+            stage = "process" if item.status is Status.PROCESSING else "emby"
+            return f"run {item.claimed_by} ({stage}) works on it; if that run dies it is released"
+        case Status.COMPLETED:
+            return "nothing, it is done"
+        case Status.ERROR:
+            if is_given_up(item, max_retries=max_retries):
+                return f"nothing until a person acts: embyproc retry {item.id}"
+            assert item.next_retry_at is not None
+            if item.next_retry_at <= now:
+                return "the next `retry` queues it again"
+            return f"`retry` queues it again after {item.next_retry_at:%Y-%m-%d %H:%M:%S} UTC"
+
+
+def exit_code(summary: RunSummary) -> int:
+    """1 when an item was given up in this run: one mail for one dead letter."""
+    return 1 if summary.given_up else 0

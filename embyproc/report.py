@@ -1,0 +1,98 @@
+"""What a person sees: rich tables on a terminal, plain untruncated lines everywhere else.
+
+The only module that knows rich, and it imports it only for a terminal: cron's runs never pay.
+"""
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import TextIO
+
+Cell = object
+
+
+def printable(value: Cell) -> str:
+    """`value` as text that cannot move the cursor, break a line or fail to encode.
+
+    File names are bytes: newlines, escape sequences, bidi marks and undecodable bytes are shown
+    as backslash escapes.
+    """
+    text = "" if value is None else str(value)
+    return text if text.isprintable() else "".join(_escape(character) for character in text)
+
+
+def _escape(character: str) -> str:
+    if character.isprintable():
+        return character
+    number = ord(character)
+    if 0xDC80 <= number <= 0xDCFF:
+        return f"\\x{number - 0xDC00:02x}"
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def age(then: datetime | None, now: datetime) -> str:
+    """How long ago, in the largest unit that says enough: `3 min`, `2 h`, `5 d`."""
+    if then is None:
+        return "never"
+    seconds = max(0, int((now - then) / timedelta(seconds=1)))
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+class Report:
+    """Writes to one stream; `terminal` decides between rich and plain."""
+
+    def __init__(self, stream: TextIO | None = None, *, terminal: bool | None = None) -> None:
+        self._stream = stream or sys.stdout
+        self.terminal = self._stream.isatty() if terminal is None else terminal
+
+    def line(self, text: str = "") -> None:
+        """One line of our own making; names inside it must have gone through `printable`."""
+        print(text, file=self._stream)
+
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[Cell]],
+        *,
+        title: str | None = None,
+        right: Sequence[str] = (),
+    ) -> None:
+        """A table; the columns named in `right` hold numbers."""
+        texts = [[printable(cell) for cell in row] for row in rows]
+        if self.terminal:
+            self._rich_table(columns, texts, title, right)
+        else:
+            self._plain_table(columns, texts, title, right)
+
+    def _plain_table(
+        self, columns: Sequence[str], rows: list[list[str]], title: str | None, right: Sequence[str]
+    ) -> None:
+        if title:
+            self.line(title)
+        lines = [list(columns), *rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(columns))]
+        for line in lines:
+            cells = [
+                cell.rjust(width) if name in right else cell.ljust(width)
+                for name, cell, width in zip(columns, line, widths, strict=True)
+            ]
+            self.line("  ".join(cells).rstrip())
+
+    def _rich_table(
+        self, columns: Sequence[str], rows: list[list[str]], title: str | None, right: Sequence[str]
+    ) -> None:
+        from rich import box
+        from rich.console import Console
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+        for name in columns:
+            table.add_column(name, justify="right" if name in right else "left", overflow="fold")
+        for row in rows:
+            # Names contain [brackets], which rich would take for markup and swallow.
+            table.add_row(*(escape(cell) for cell in row))
+        Console(file=self._stream, force_terminal=True).print(table)

@@ -1,0 +1,24 @@
+"""retry: errors whose time has come are queued again."""
+
+from embyproc.config import Config
+from embyproc.models import RunSummary
+from embyproc.stages.runner import Options, Run
+from embyproc.store import Store
+
+
+def run(run: Run) -> None:
+    ids = run.store.queue.retry_due(run.config.max_retries, run.options.item_limit)
+    _tell(run.summary, ids)
+    run.store.runs.prune()
+
+
+def plan(store: Store, config: Config, options: Options) -> RunSummary:
+    """What `run` would do now; changes nothing."""
+    summary = RunSummary(command="retry")
+    _tell(summary, store.looks.due(config.max_retries, options.item_limit))
+    return summary
+
+
+def _tell(summary: RunSummary, ids: list[int]) -> None:
+    summary.claimed = summary.succeeded = len(ids)
+    summary.items += [{"id": item_id, "status": "pending"} for item_id in ids]

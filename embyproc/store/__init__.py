@@ -1,0 +1,28 @@
+"""The store: the only package with SQL, apart from the migrations."""
+
+from collections.abc import Callable
+
+from embyproc.store.database import Clock, Database
+from embyproc.store.looks import Looks
+from embyproc.store.queue import Queue
+from embyproc.store.runs import Runs
+
+__all__ = ["Store"]
+
+
+class Store:
+    """Everything the program keeps in PostgreSQL, over one connection."""
+
+    def __init__(self, database: Database, reopen: Callable[[], Database]) -> None:
+        self.database = database
+        self.reopen = reopen
+        self.queue = Queue(database)
+        self.runs = Runs(database)
+        self.looks = Looks(database)
+
+    @property
+    def clock(self) -> Clock:
+        return self.database.clock
+
+    def close(self) -> None:
+        self.database.close()

@@ -1,0 +1,136 @@
+"""Reading: counts, lists, one item and its timeline. Changes nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from embyproc.models import Event, Item, Status
+from embyproc.policy import NO_MOVIE_CODE
+from embyproc.store.database import Database
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """The oldest item of a status that waits for a stage."""
+
+    status: Status
+    id: int
+    file_path: str
+    since: datetime
+
+
+class Looks:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def counts(self) -> dict[Status, int]:
+        """How many items there are in each status, in pipeline order, zeros included."""
+        rows = self._database.rows(
+            "SELECT status, count(*) AS n FROM processing_queue GROUP BY status"
+        )
+        found = {row["status"]: row["n"] for row in rows}
+        return {status: found.get(status, 0) for status in Status}
+
+    def get(self, item_id: int) -> Item | None:
+        rows = self._database.rows(
+            "SELECT * FROM processing_queue WHERE id = %(id)s", {"id": item_id}
+        )
+        return Item.from_row(rows[0]) if rows else None
+
+    def find(self, *, status: Status | None = None, limit: int | None = None) -> list[Item]:
+        """Items, newest first."""
+        rows = self._database.rows(
+            """
+            SELECT * FROM processing_queue
+            WHERE %(status)s::text IS NULL OR status = %(status)s
+            ORDER BY id DESC LIMIT %(limit)s
+            """,
+            {"status": status, "limit": limit},
+        )
+        return [Item.from_row(row) for row in rows]
+
+    def given_up(self, max_retries: int, limit: int | None = None) -> list[Item]:
+        """Errors that nothing will happen to until a person acts, newest first."""
+        rows = self._database.rows(
+            """
+            SELECT * FROM processing_queue
+            WHERE status = 'error'
+              AND (next_retry_at IS NULL OR retry_count > %(max_retries)s
+                   OR error_message LIKE %(no_code)s)
+            ORDER BY id DESC LIMIT %(limit)s
+            """,
+            {"max_retries": max_retries, "no_code": NO_MOVIE_CODE + "%", "limit": limit},
+        )
+        return [Item.from_row(row) for row in rows]
+
+    def events(self, item_id: int) -> list[Event]:
+        """The timeline of one item, oldest first."""
+        rows = self._database.rows(
+            "SELECT * FROM queue_events WHERE item = %(id)s ORDER BY id", {"id": item_id}
+        )
+        return [Event.from_row(row) for row in rows]
+
+    def oldest_waiting(self) -> list[Waiting]:
+        """For `pending` and `moved`: the item that waits longest, if there is one."""
+        # The status is a literal in each half, so that each uses its partial index.
+        rows = self._database.rows(
+            """
+            (SELECT status, id, file_path, created_at FROM processing_queue
+             WHERE status = 'pending' ORDER BY created_at, id LIMIT 1)
+            UNION ALL
+            (SELECT status, id, file_path, created_at FROM processing_queue
+             WHERE status = 'moved' ORDER BY created_at, id LIMIT 1)
+            """
+        )
+        return [
+            Waiting(
+                status=Status(row["status"]),
+                id=row["id"],
+                file_path=row["file_path"],
+                since=row["created_at"],
+            )
+            for row in rows
+        ]
+
+    def due(self, max_retries: int, limit: int | None = None) -> list[int]:
+        """The errors that `retry` would queue again now."""
+        rows = self._database.rows(
+            """
+            SELECT id FROM processing_queue
+            WHERE status = 'error' AND next_retry_at IS NOT NULL
+              AND next_retry_at <= %(now)s AND retry_count <= %(max_retries)s
+              AND COALESCE(error_message, '') NOT LIKE %(no_code)s
+            ORDER BY next_retry_at LIMIT %(limit)s
+            """,
+            {
+                "now": self._database.clock.now(),
+                "max_retries": max_retries,
+                "no_code": NO_MOVIE_CODE + "%",
+                "limit": limit,
+            },
+        )
+        return [row["id"] for row in rows]
+
+    def in_error(self, ids: Sequence[int] | None) -> list[int]:
+        """Which of these ids (None: of all) are in error."""
+        rows = self._database.rows(
+            """
+            SELECT id FROM processing_queue
+            WHERE status = 'error' AND (%(ids)s::int[] IS NULL OR id = ANY (%(ids)s::int[]))
+            ORDER BY id
+            """,
+            {"ids": None if ids is None else list(ids)},
+        )
+        return [row["id"] for row in rows]
+
+    def missing(self, ids: Sequence[int]) -> list[int]:
+        """Which of these ids are not in the queue."""
+        rows = self._database.rows(
+            """
+            SELECT given.id FROM unnest(%(ids)s::int[]) AS given (id)
+            WHERE NOT EXISTS (SELECT FROM processing_queue q WHERE q.id = given.id)
+            ORDER BY given.id
+            """,
+            {"ids": list(ids)},
+        )
+        return [row["id"] for row in rows]

@@ -1,0 +1,294 @@
+"""The queue: every statement that adds a row or changes the status of one.
+
+Each write repeats the status it expects and the run that must own the row (the fence), so a run
+that lost its claim changes nothing. The journal of events is kept by a trigger.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from datetime import timedelta
+
+from embyproc.models import Failed, Finished, Item, Stage
+from embyproc.policy import MAX_DEATHS, NO_MOVIE_CODE
+from embyproc.store.database import Database
+
+# A run that has not beaten for this long is dead.
+DEAD_AFTER = timedelta(seconds=60)
+
+# MATERIALIZED: inlined, the LIMIT would not bind the UPDATE.
+CLAIM = """
+    WITH next AS MATERIALIZED (
+        SELECT id FROM processing_queue
+        WHERE status = %(takes)s AND deaths = %(deaths)s
+        ORDER BY created_at, id
+        LIMIT %(limit)s
+        FOR UPDATE SKIP LOCKED
+    )
+    UPDATE processing_queue q
+    SET status = %(holds)s, claimed_by = %(run)s, claimed_at = %(now)s, note = NULL
+    FROM next
+    WHERE q.id = next.id AND q.status = %(takes)s
+    RETURNING q.*
+"""
+
+
+class Queue:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # -- filling ---------------------------------------------------------------------------
+
+    def add_many(self, paths: Iterable[str]) -> list[int]:
+        """Queue the paths that are not in the queue yet, in one statement; returns the new ids.
+
+        An anti-join, so that known paths burn no ids; ON CONFLICT only meets a concurrent scan.
+        """
+        rows = self._database.rows(
+            """
+            INSERT INTO processing_queue (file_path)
+            SELECT DISTINCT given.path FROM unnest(%(paths)s::text[]) AS given (path)
+            WHERE NOT EXISTS (SELECT FROM processing_queue q WHERE q.file_path = given.path)
+            ON CONFLICT (file_path) DO NOTHING
+            RETURNING id
+            """,
+            {"paths": list(paths)},
+        )
+        return sorted(row["id"] for row in rows)
+
+    # -- claiming and finishing ------------------------------------------------------------
+
+    def claim(self, stage: Stage, run: int, limit: int, *, idle: bool = True) -> list[Item]:
+        """Take up to `limit` rows for `run`, oldest first; nobody else can have them then.
+
+        A row that a run died with comes after all others, in small batches and the second time
+        alone, and only while this run is `idle`: a file that kills the program takes no bystander
+        with it, and a power cut costs nobody his retries.
+        """
+        claimed = self._claim(stage, run, limit, deaths=0)
+        if claimed or not idle:
+            return claimed
+        few = max(1, limit // 10)
+        return self._claim(stage, run, few, deaths=1) or self._claim(stage, run, 1, deaths=2)
+
+    def _claim(self, stage: Stage, run: int, limit: int, *, deaths: int) -> list[Item]:
+        rows = self._database.rows(
+            CLAIM,
+            {
+                "takes": stage.takes,
+                "holds": stage.holds,
+                "run": run,
+                "now": self._database.clock.now(),
+                "limit": limit,
+                "deaths": deaths,
+            },
+        )
+        items = [Item.from_row(row) for row in rows]
+        return sorted(items, key=lambda item: (item.created_at, item.id))
+
+    def finish(self, stage: Stage, run: int, results: Sequence[Finished]) -> set[int]:
+        """Move claimed rows on; returns the ids that were still ours."""
+        if not results:
+            return set()
+        rows = self._database.rows(
+            """
+            UPDATE processing_queue q
+            SET status = %(makes)s, claimed_by = NULL, claimed_at = NULL, deaths = 0,
+                error_message = NULL, next_retry_at = NULL, note = done.note,
+                movie_code = COALESCE(done.movie_code, q.movie_code),
+                actress = COALESCE(done.actress, q.actress),
+                subtitle = COALESCE(done.subtitle, q.subtitle),
+                new_path = COALESCE(done.new_path, q.new_path),
+                emby_item_id = COALESCE(done.emby_item_id, q.emby_item_id),
+                metadata_json = COALESCE(done.metadata_json, q.metadata_json)
+            FROM jsonb_to_recordset(%(results)s::jsonb) AS done (
+                id INTEGER, movie_code TEXT, actress TEXT, subtitle TEXT, new_path TEXT,
+                emby_item_id TEXT, metadata_json JSONB, note TEXT)
+            WHERE q.id = done.id AND q.status = %(holds)s AND q.claimed_by = %(run)s
+            RETURNING q.id
+            """,
+            {
+                "makes": stage.makes,
+                "holds": stage.holds,
+                "run": run,
+                "results": _json(results),
+            },
+        )
+        return {row["id"] for row in rows}
+
+    def fail(self, stage: Stage, run: int, failures: Sequence[Failed]) -> set[int]:
+        """Move claimed rows to `error`; returns the ids that were still ours."""
+        if not failures:
+            return set()
+        rows = self._database.rows(
+            """
+            UPDATE processing_queue q
+            SET status = 'error', claimed_by = NULL, claimed_at = NULL, deaths = 0,
+                error_message = failed.error_message, next_retry_at = failed.next_retry_at,
+                retry_count = q.retry_count + 1
+            FROM jsonb_to_recordset(%(failures)s::jsonb) AS failed (
+                id INTEGER, error_message TEXT, next_retry_at TIMESTAMP WITH TIME ZONE)
+            WHERE q.id = failed.id AND q.status = %(holds)s AND q.claimed_by = %(run)s
+            RETURNING q.id
+            """,
+            {"holds": stage.holds, "run": run, "failures": _json(failures)},
+        )
+        return {row["id"] for row in rows}
+
+    # -- giving back -----------------------------------------------------------------------
+
+    def release(self, run: int, reason: str) -> int:
+        """Give back one step whatever `run` still holds; returns how many rows that were."""
+        return self._database.execute(
+            """
+            UPDATE processing_queue
+            SET status = CASE status WHEN 'processing' THEN 'pending' ELSE 'moved' END,
+                claimed_by = NULL, claimed_at = NULL, note = %(note)s
+            WHERE status IN ('processing', 'emby_pending') AND claimed_by = %(run)s
+            """,
+            {"run": run, "note": f"released: {reason}"},
+        )
+
+    def release_dead(self) -> list[Item]:
+        """Give back the rows of runs that are finished, unknown, or silent for too long.
+
+        A row that three runs in a row died with becomes an error that waits for a person. Returns
+        those that were set aside so.
+        """
+        now = self._database.clock.now()
+        rows = self._database.rows(
+            """
+            WITH dead AS MATERIALIZED (
+                SELECT q.id, r.id AS run, r.host, r.finished_at,
+                       q.deaths + (r.id IS NOT NULL AND r.finished_at IS NULL)::int AS deaths
+                FROM processing_queue q LEFT JOIN runs r ON r.id = q.claimed_by
+                WHERE q.status IN ('processing', 'emby_pending')
+                  AND (r.id IS NULL OR r.finished_at IS NOT NULL OR r.heartbeat_at < %(silent)s)
+                FOR UPDATE OF q SKIP LOCKED
+            )
+            UPDATE processing_queue q
+            SET status = CASE WHEN dead.deaths >= %(max_deaths)s THEN 'error'
+                              WHEN q.status = 'processing' THEN 'pending' ELSE 'moved' END,
+                error_message = CASE WHEN dead.deaths >= %(max_deaths)s
+                    THEN 'Set aside: ' || dead.deaths || ' runs in a row died while working on '
+                         || 'this file; look at it, then retry it by hand'
+                    ELSE q.error_message END,
+                next_retry_at = NULL,
+                retry_count = q.retry_count + (dead.deaths >= %(max_deaths)s)::int,
+                deaths = CASE WHEN dead.deaths >= %(max_deaths)s THEN 0 ELSE dead.deaths END,
+                claimed_by = NULL, claimed_at = NULL,
+                note = 'released: ' || CASE
+                    WHEN dead.run IS NULL THEN 'the run that had it is unknown'
+                    WHEN dead.finished_at IS NOT NULL THEN 'run ' || dead.run || ' has ended'
+                    ELSE 'run ' || dead.run || ' on ' || dead.host || ' died' END
+            FROM dead WHERE q.id = dead.id
+            RETURNING q.*
+            """,
+            {"silent": now - DEAD_AFTER, "max_deaths": MAX_DEATHS},
+        )
+        return [Item.from_row(row) for row in rows if row["status"] == "error"]
+
+    # -- trying again ----------------------------------------------------------------------
+
+    def retry_due(self, max_retries: int, limit: int | None = None) -> list[int]:
+        """Queue again every error whose time has come; returns the ids."""
+        rows = self._database.rows(
+            """
+            WITH due AS MATERIALIZED (
+                SELECT id FROM processing_queue
+                WHERE status = 'error' AND next_retry_at IS NOT NULL
+                  AND next_retry_at <= %(now)s AND retry_count <= %(max_retries)s
+                  AND COALESCE(error_message, '') NOT LIKE %(no_code)s
+                ORDER BY next_retry_at
+                LIMIT %(limit)s
+                FOR UPDATE SKIP LOCKED
+            )
+            UPDATE processing_queue q
+            SET status = 'pending', error_message = NULL, next_retry_at = NULL,
+                note = 'retry ' || q.retry_count || ' of ' || %(max_retries)s
+            FROM due WHERE q.id = due.id AND q.status = 'error'
+            RETURNING q.id
+            """,
+            {
+                "now": self._database.clock.now(),
+                "max_retries": max_retries,
+                "no_code": NO_MOVIE_CODE + "%",
+                "limit": limit,
+            },
+        )
+        return sorted(row["id"] for row in rows)
+
+    def retry_by_hand(self, ids: Sequence[int] | None) -> list[int]:
+        """Queue these errors (None: all of them) now, with a fresh count; returns the ids."""
+        rows = self._database.rows(
+            """
+            UPDATE processing_queue
+            SET status = 'pending', error_message = NULL, next_retry_at = NULL,
+                retry_count = 0, deaths = 0, note = 'retried by hand'
+            WHERE status = 'error' AND (%(ids)s::int[] IS NULL OR id = ANY (%(ids)s::int[]))
+            RETURNING id
+            """,
+            {"ids": None if ids is None else list(ids)},
+        )
+        return sorted(row["id"] for row in rows)
+
+    def reset(self, item_id: int) -> bool:
+        """Any item back to `pending` with counters 0, by legal moves only; False if unknown.
+
+        A run that is working on it loses its claim and changes nothing more.
+        """
+        parameters = {"id": item_id, "note": "reset by hand"}
+        with self._database.transaction():
+            # `moved` has no way back of its own: emby_pending and error lead there.
+            for source, target in (("moved", "emby_pending"), ("emby_pending", "error")):
+                self._database.execute(
+                    """
+                    UPDATE processing_queue
+                    SET status = %(target)s, error_message = %(note)s, note = %(note)s
+                    WHERE id = %(id)s AND status = %(source)s
+                    """,
+                    {**parameters, "source": source, "target": target},
+                )
+            touched = self._database.execute(
+                """
+                UPDATE processing_queue
+                SET status = 'pending', error_message = NULL, next_retry_at = NULL,
+                    retry_count = 0, deaths = 0, claimed_by = NULL, claimed_at = NULL,
+                    note = %(note)s
+                WHERE id = %(id)s
+                """,
+                parameters,
+            )
+        return touched == 1
+
+    # -- removing --------------------------------------------------------------------------
+
+    def delete(self, item_id: int) -> bool:
+        """Remove a row and its timeline; files are not touched. False if unknown."""
+        removed = self._database.scalar(
+            """
+            WITH gone AS (DELETE FROM processing_queue WHERE id = %(id)s RETURNING id),
+                 told AS (DELETE FROM queue_events WHERE item IN (SELECT id FROM gone))
+            SELECT count(*) FROM gone
+            """,
+            {"id": item_id},
+        )
+        return bool(removed)
+
+    def cleanup(self, days: int) -> int:
+        """Remove `completed` rows untouched for `days` days; returns how many."""
+        removed = self._database.scalar(
+            """
+            WITH gone AS (DELETE FROM processing_queue
+                          WHERE status = 'completed' AND updated_at < %(before)s RETURNING id),
+                 told AS (DELETE FROM queue_events WHERE item IN (SELECT id FROM gone))
+            SELECT count(*) FROM gone
+            """,
+            {"before": self._database.clock.now() - timedelta(days=days)},
+        )
+        return int(removed)
+
+
+def _json(rows: Sequence[Finished] | Sequence[Failed]) -> str:
+    # PostgreSQL's text holds no NUL, and answers of other people's servers may bring one.
+    return json.dumps([asdict(row) for row in rows], default=str).replace("\\u0000", "")

@@ -1,0 +1,234 @@
+import json
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from embyproc.models import Status
+from embyproc.store import Store
+from embyproc.store.database import Database
+
+CommandLine = Callable[..., subprocess.CompletedProcess[str]]
+
+HOSTILE = "/w/[red]a[/b]\nnew\x1b[31m line.mp4"
+
+
+def insert(database: Database, status: str = "pending", **columns: object) -> int:
+    values = {"file_path": f"/w/{status}.mp4", "status": status, **columns}
+    names = ", ".join(values)
+    marks = ", ".join(f"%({name})s" for name in values)
+    sql = f"INSERT INTO processing_queue ({names}) VALUES ({marks}) RETURNING id"
+    return int(database.scalar(sql, values))
+
+
+def test_status_json(command_line: CommandLine, database: Database) -> None:
+    for status in Status:
+        insert(database, status)
+    found = json.loads(command_line("status", "--json").stdout)
+    assert found["counts"] == dict.fromkeys(map(str, Status), 1)
+    assert found["total"] == 6
+    assert found["given_up"] == 1
+    assert [waiting["status"] for waiting in found["oldest_waiting"]] == ["pending", "moved"]
+
+
+def test_status_plain(command_line: CommandLine, database: Database) -> None:
+    item_id = insert(database, "error", file_path=HOSTILE, error_message="No movie code")
+    done = command_line("status")
+    assert done.returncode == 0
+    assert done.stderr == ""
+    words = [line.split() for line in done.stdout.splitlines()]
+    assert ["error", "1"] in words
+    assert ["total", "1"] in words
+    assert f"embyproc retry {item_id}" in done.stdout
+    assert "[red]a[/b]\\nnew\\x1b[31m line.mp4" in done.stdout
+
+
+def test_status_max_age_tells_whether_cron_runs(
+    command_line: CommandLine, database: Database
+) -> None:
+    assert command_line("status", "--max-age", "60").returncode == 1
+    assert command_line("retry").returncode == 0
+    assert command_line("status", "--max-age", "60").returncode == 0
+    database.execute("UPDATE runs SET started_at = started_at - interval '2 minutes'")
+    assert command_line("status", "--max-age", "60").returncode == 1
+
+
+def test_list(command_line: CommandLine, database: Database) -> None:
+    long_name = "/w/" + "x" * 300 + ".mp4"
+    insert(database, "error", file_path=long_name, error_message="File error: full")
+    insert(database, "pending", file_path=HOSTILE)
+    rows = json.loads(command_line("list", "--json").stdout)
+    assert [row["file_path"] for row in rows] == [HOSTILE, long_name]
+    columns = database.rows(
+        "SELECT column_name FROM information_schema.columns WHERE table_name = 'processing_queue'"
+    )
+    assert set(rows[0]) == {row["column_name"] for row in columns}
+    assert len(json.loads(command_line("list", "--limit", "1", "--json").stdout)) == 1
+    plain = command_line("list", "--status", "error").stdout
+    assert long_name in plain
+    assert "File error: full" in plain
+    assert "nothing there" in command_line("list", "--status", "moved").stdout
+
+
+def test_show(command_line: CommandLine, database: Database) -> None:
+    item_id = insert(database, "pending", file_path=HOSTILE)
+    database.execute("UPDATE processing_queue SET status = 'processing'")
+    database.execute(
+        "UPDATE processing_queue SET status = 'error', error_message = 'No movie code'"
+    )
+    found = json.loads(command_line("show", str(item_id), "--json").stdout)
+    assert found["file_path"] == HOSTILE
+    assert [(e["from"], e["to"]) for e in found["events"]] == [
+        ("pending", "processing"),
+        ("processing", "error"),
+    ]
+    assert set(found["events"][0]) == {"item", "at", "from", "to", "run", "message"}
+    plain = command_line("show", str(item_id)).stdout
+    assert "queued" in plain
+    assert "No movie code" in plain
+    assert f"next: nothing until a person acts: embyproc retry {item_id}" in plain
+
+
+def test_retry_as_cron_does_it(command_line: CommandLine, database: Database) -> None:
+    due = insert(database, "error", file_path="/w/due", retry_count=1, next_retry_at="2020-01-01")
+    insert(database, "error", file_path="/w/later", retry_count=1, next_retry_at="2099-01-01")
+    insert(database, "error", file_path="/w/dead", retry_count=4, next_retry_at="2020-01-01")
+    dry = json.loads(command_line("retry", "--dry-run", "--json").stdout)
+    assert dry["claimed"] == 1
+    assert database.scalar("SELECT count(*) FROM runs") == 0
+    done = command_line("retry", "--json")
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert list(found) == [
+        *("command", "run_id", "claimed", "succeeded", "failed"),
+        *("given_up", "skipped", "seconds", "items"),
+    ]
+    assert (found["command"], found["succeeded"]) == ("retry", 1)
+    assert [item["id"] for item in found["items"]] == [due]
+    assert database.scalar("SELECT exit_code FROM runs WHERE finished_at IS NOT NULL") == 0
+    assert command_line("retry").stdout.startswith("retry: 0 claimed")
+
+
+def test_a_row_that_killed_three_runs_is_announced_once(
+    command_line: CommandLine, database: Database, store: Store
+) -> None:
+    run = store.runs.start("process")
+    database.execute("UPDATE runs SET heartbeat_at = heartbeat_at - interval '2 minutes'")
+    item_id = insert(database, "processing", claimed_by=run, deaths=2)
+    done = command_line("retry")
+    assert done.returncode == 1
+    assert f"given up: {item_id} /w/processing.mp4: Set aside: 3 runs" in done.stdout
+    assert f"embyproc retry {item_id}" in done.stdout
+    assert command_line("retry").returncode == 0
+
+
+def test_retry_by_hand(command_line: CommandLine, database: Database, store: Store) -> None:
+    first = insert(database, "error", file_path="/w/1", retry_count=4)
+    second = insert(database, "error", file_path="/w/2", error_message="No movie code")
+    third = insert(database, "completed", file_path="/w/3")
+    done = command_line("retry", str(first), str(third))
+    assert done.returncode == 0
+    assert f"{third} is completed, not in error" in done.stdout
+    assert "retry: 1 queued again" in done.stdout
+    assert json.loads(command_line("retry-all", "--json").stdout)["items"] == [
+        {"id": second, "status": "pending"}
+    ]
+    assert "retry: 0 queued again" in command_line("retry", "--all").stdout
+    assert store.looks.counts()[Status.PENDING] == 2
+
+
+def test_reset_and_cleanup(command_line: CommandLine, database: Database, store: Store) -> None:
+    item_id = insert(database, "moved", retry_count=2)
+    assert command_line("reset", str(item_id)).returncode == 0
+    assert json.loads(command_line("reset", str(item_id), "--json").stdout)["status"] == "pending"
+    insert(database, "completed", updated_at="2020-01-01")
+    assert json.loads(command_line("cleanup", "--days", "30", "--json").stdout)["deleted"] == 1
+    assert "0 completed rows" in command_line("cleanup").stdout
+
+
+def test_migrate(command_line: CommandLine, empty_database_url: str) -> None:
+    done = command_line("migrate", DATABASE_URL=empty_database_url)
+    assert "applied 001 create queue" in done.stdout
+    again = command_line("migrate", "--json", DATABASE_URL=empty_database_url)
+    assert json.loads(again.stdout)["applied"] == []
+
+
+def test_stages_migrate_an_empty_database_themselves(
+    command_line: CommandLine, empty_database_url: str
+) -> None:
+    assert command_line("retry", DATABASE_URL=empty_database_url).returncode == 0
+
+
+# -- bad input -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [("show", "77"), ("reset", "77"), ("retry", "77")])
+def test_unknown_id(command_line: CommandLine, words: tuple[str, ...]) -> None:
+    done = command_line(*words)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "77" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "99999999999999"),
+        ("show", "x"),
+        ("list", "--status", "done"),
+        ("retry", "--limit", "0"),
+        ("nothing",),
+    ],
+)
+def test_wrong_usage(command_line: CommandLine, words: tuple[str, ...]) -> None:
+    done = command_line(*words)
+    assert done.returncode == 2
+    assert "Error: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_mistyped_command(command_line: CommandLine) -> None:
+    assert "Did you mean 'status'?" in command_line("statsu").stderr
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://u:hunter2@127.0.0.1:1/queue",
+        "host=127.0.0.1 port=1 dbname=queue user=u password=hunter2",
+    ],
+)
+def test_unreachable_database(command_line: CommandLine, url: str) -> None:
+    done = command_line("status", DATABASE_URL=url)
+    assert done.returncode == 3
+    assert len(done.stderr.splitlines()) == 1
+    assert "database queue at 127.0.0.1, port 1 cannot be used" in done.stderr
+    assert "hunter2" not in done.stderr + done.stdout
+
+
+def test_database_url_that_cannot_be_read(command_line: CommandLine) -> None:
+    done = command_line("status", DATABASE_URL="postgresql://u:hunter2@h:5432:1/x%zz")
+    assert done.returncode == 2
+    assert "DATABASE_URL" in done.stderr
+    assert "hunter2" not in done.stderr
+
+
+def test_wrong_settings_are_all_listed(command_line: CommandLine) -> None:
+    done = command_line("status", MAX_RETRIES="x", WATCH_DIR="y", DB_PORT="z")
+    assert done.returncode == 2
+    for name in ("MAX_RETRIES", "WATCH_DIR", "DB_PORT"):
+        assert name in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_schema_newer_than_the_program(command_line: CommandLine, database: Database) -> None:
+    database.execute("INSERT INTO embyproc_migrations (version, name) VALUES (999, 'later')")
+    done = command_line("status")
+    assert done.returncode == 3
+    assert "update embyproc" in done.stderr
+
+
+def test_version_and_help(command_line: CommandLine) -> None:
+    assert command_line("--version").stdout.startswith("embyproc, version ")
+    assert "embyproc demo" in command_line("--help").stdout
