@@ -109,14 +109,17 @@ class Embedded:
         """The wheel's programs, or a copy in the home if the account cannot reach those."""
         if account is None or all(_may_enter(folder, account) for folder in binaries.parents):
             return binaries
-        installation = binaries.parent
-        copy = self.home / installation.name
+        # The programs find their libraries by relative paths: keep the layout of the wheel.
+        package, installation = binaries.parents[1], binaries.parent
+        copy = self.home / "programs"
         if not copy.exists():
             partial = Path(tempfile.mkdtemp(prefix=".programs-", dir=self.home))
-            shutil.copytree(installation, partial, symlinks=True, dirs_exist_ok=True)
+            shutil.copytree(installation, partial / package.name / installation.name, symlinks=True)
+            for libraries in package.parent.glob(package.name + ".libs"):
+                shutil.copytree(libraries, partial / libraries.name)
             partial.chmod(0o755)
             partial.rename(copy)
-        return copy / binaries.name
+        return copy / package.name / installation.name / binaries.name
 
     def _initialise(self, programs: Path, account: pwd.struct_passwd | None) -> None:
         if (self.data / "PG_VERSION").exists():

