@@ -1,10 +1,10 @@
 """What the program talks about: statuses and their legal moves, queue items, runs, summaries."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 
 class Status(StrEnum):
@@ -69,6 +69,12 @@ class Item:
     claimed_at: datetime | None
     deaths: int
     note: str | None
+    device: int | None
+    inode: int | None
+    size: int | None
+    mtime_ns: int | None
+    ctime_ns: int | None
+    sidecars: list[str] | None
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -165,6 +171,24 @@ class Failed:
     next_retry_at: datetime | None
 
 
+class Sighting(NamedTuple):
+    """A film as one scan saw it. A tuple, because a scan makes a hundred thousand of them.
+
+    Device, inode, size and times together tell one state of one file from another.
+    """
+
+    path: str
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    has_other_links: bool
+    # A file beside it says that it is still being made.
+    is_held: bool
+    sidecars: Sequence[str]
+
+
 @dataclass(slots=True, kw_only=True)
 class RunSummary:
     """What one run did; the JSON of every stage command."""
@@ -178,6 +202,8 @@ class RunSummary:
     skipped: int = 0
     seconds: float = 0.0
     items: list[dict[str, Any]] = field(default_factory=list)
+    # Sentences about what did not stop the run but a person may want to mend.
+    problems: list[str] = field(default_factory=list)
 
     def counts(self) -> dict[str, int]:
         """What is worth remembering in the row of the run."""

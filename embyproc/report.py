@@ -4,9 +4,13 @@ The only module that knows rich, and it imports it only for a terminal: cron's r
 """
 
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
-from typing import TextIO
+from typing import TYPE_CHECKING, Self, TextIO
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 Cell = object
 
@@ -47,6 +51,10 @@ class Report:
     def __init__(self, stream: TextIO | None = None, *, terminal: bool | None = None) -> None:
         self._stream = stream or sys.stdout
         self.terminal = self._stream.isatty() if terminal is None else terminal
+
+    def progress(self, label: str, *, quiet: bool = False) -> "Progress":
+        """A counter for a long piece of work; shows nothing without a terminal."""
+        return Progress(label, shown=not quiet and sys.stderr.isatty())
 
     def line(self, text: str = "") -> None:
         """One line of our own making; names inside it must have gone through `printable`."""
@@ -96,3 +104,36 @@ class Report:
             # Names contain [brackets], which rich would take for markup and swallow.
             table.add_row(*(escape(cell) for cell in row))
         Console(file=self._stream, force_terminal=True).print(table)
+
+
+class Progress:
+    """Counts on a terminal's stderr, once the work has taken long enough to wonder."""
+
+    _PATIENCE_SECONDS = 1.0
+
+    def __init__(self, label: str, *, shown: bool) -> None:
+        self._label = label
+        self._shown = shown
+        self._started = time.monotonic()
+        self._status: Status | None = None
+
+    def __call__(self, count: int) -> None:
+        if not self._shown or time.monotonic() - self._started < self._PATIENCE_SECONDS:
+            return
+        if self._status is None:
+            from rich.console import Console
+
+            self._status = Console(stderr=True).status(self._label)
+            self._status.start()
+        self._status.update(f"{count:,} {self._label}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+            self._status = None

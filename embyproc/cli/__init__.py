@@ -13,6 +13,7 @@ from embyproc.errors import EmbyprocError
 
 # Where each command lives: an idle `retry` need not import what `status` needs.
 COMMANDS = {
+    "scan": "embyproc.cli.stages",
     "retry": "embyproc.cli.stages",
     "retry-all": "embyproc.cli.stages",
     "status": "embyproc.cli.look",

@@ -1,8 +1,8 @@
 """The commands that cron starts."""
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn
 
 import click
 
@@ -48,28 +48,75 @@ def stage_options(function: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def run_stage(
-    app: App, command: str, options: Options, as_json: bool, stage: Callable[[Run], None]
-) -> None:
-    """Run one stage and end with its exit code."""
+def run_stage(app: App, command: str, options: Options, stage: Callable[[Run], None]) -> RunSummary:
     with running(app.store, app.config, command, options) as run:
         stage(run)
-    show_summary(app, run.summary, as_json)
-    raise click.exceptions.Exit(policy.exit_code(run.summary))
+    return run.summary
+
+
+def end_with(app: App, summary: RunSummary, as_json: bool) -> NoReturn:
+    """Tell what was done and end with the exit code that it deserves."""
+    show_summary(app, summary, as_json)
+    raise click.exceptions.Exit(policy.exit_code(summary))
 
 
 def show_summary(app: App, summary: RunSummary, as_json: bool) -> None:
     if as_json:
         app.print_json(summary.as_json())
         return
+    for problem in summary.problems:
+        app.report.line(f"note: {printable(problem)}")
     for item in summary.items:
-        if item["status"] == "error":
+        if item.get("status") == "error":
             app.report.line(
                 f"given up: {item['id']} {printable(item['file_path'])}: "
                 f"{printable(item['error_message'])} (embyproc retry {item['id']})"
             )
     counted = ", ".join(f"{n} {name.replace('_', ' ')}" for name, n in summary.counts().items())
     app.report.line(f"{summary.command}: {counted} in {summary.seconds:.1f} s")
+
+
+@click.command("scan")
+@click.option(
+    "--settle",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Look twice, this far apart: for ad-hoc use without cron.",
+)
+@stage_options
+def scan_command(app: App, options: Options, as_json: bool, settle: float | None) -> None:
+    """Queue every finished download in WATCH_DIR.
+
+    \b
+    embyproc scan                 as cron does it
+    embyproc scan --settle 5      once by hand
+    embyproc scan --dry-run       what would happen to each file, and why
+    """
+    from embyproc.stages import scan
+
+    app.config.require("WATCH_DIR")
+    with app.report.progress("files seen", quiet=as_json) as progress:
+        if options.dry_run:
+            summary, judged = scan.plan(app.store, app.config, options, progress)
+            progress.end()
+            show_plan(app, summary, ((j.path, j.reason) for j in judged), as_json)
+            return
+        summary = run_stage(
+            app, "scan", options, lambda run: scan.run(run, settle=settle, progress=progress)
+        )
+    end_with(app, summary, as_json)
+
+
+def show_plan(
+    app: App, summary: RunSummary, judged: Iterable[tuple[str, str]], as_json: bool
+) -> None:
+    """What a dry run found: a line per file, or the summary with one item per file."""
+    if as_json:
+        summary.items += [{"file_path": path, "reason": reason} for path, reason in judged]
+    else:
+        for path, reason in judged:
+            app.report.line(f"{printable(path)}: {printable(reason)}")
+    show_summary(app, summary, as_json)
 
 
 @click.command("retry")
@@ -93,7 +140,7 @@ def retry_command(
     if options.dry_run:
         show_summary(app, retry.plan(app.store, app.config, options), as_json)
         return
-    run_stage(app, "retry", options, as_json, retry.run)
+    end_with(app, run_stage(app, "retry", options, retry.run), as_json)
 
 
 @click.command("retry-all")

@@ -6,6 +6,7 @@ from embyproc.store.database import Clock, Database
 from embyproc.store.looks import Looks
 from embyproc.store.queue import Queue
 from embyproc.store.runs import Runs
+from embyproc.store.sightings import Sightings
 
 __all__ = ["Store"]
 
@@ -19,6 +20,7 @@ class Store:
         self.queue = Queue(database)
         self.runs = Runs(database)
         self.looks = Looks(database)
+        self.sightings = Sightings(database)
 
     @property
     def clock(self) -> Clock:

@@ -1,9 +1,10 @@
 """One connection to PostgreSQL: opening it, running SQL, translating every failure."""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from io import StringIO
 from typing import Any, Protocol
 
 import psycopg2
@@ -22,6 +23,7 @@ _SESSION = """
     SET tcp_keepalives_count TO 3;
     SET lock_timeout TO '30s';
     SET random_page_cost TO 1.1;
+    SET jit TO off;
     SELECT clock_timestamp()
 """
 
@@ -73,11 +75,24 @@ class Database:
             row = cursor.fetchone()
             return None if row is None else row[0]
 
+    def pages(self, sql: str, *, size: int) -> Iterator[list[tuple[Any, ...]]]:
+        """The rows of a large result, `size` at a time, kept on the server until they are asked
+        for; no transaction is open meanwhile."""
+        with self._translated(), self._connection.cursor("pages", withhold=True) as cursor:
+            cursor.execute(sql)
+            while page := cursor.fetchmany(size):
+                yield page
+
     def execute(self, sql: str, parameters: Parameters | None = None) -> int:
         """Run one statement and return how many rows it touched."""
         with self._translated(), self._connection.cursor() as cursor:
             cursor.execute(sql, parameters)
             return int(cursor.rowcount)
+
+    def copy(self, sql: str, lines: Iterable[str]) -> None:
+        """Feed a COPY ... FROM STDIN statement with lines in its text format."""
+        with self._translated(), self._connection.cursor() as cursor:
+            cursor.copy_expert(sql, StringIO("".join(lines)))
 
     @contextmanager
     def transaction(self) -> Iterator[None]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 
-from embyproc.models import Failed, Finished, Item, Stage
+from embyproc.models import Failed, Finished, Item, Stage, Status
 from embyproc.policy import MAX_DEATHS, NO_MOVIE_CODE
 from embyproc.store.database import Database
 
@@ -116,10 +116,17 @@ class Queue:
         )
         return {row["id"] for row in rows}
 
-    def fail(self, stage: Stage, run: int, failures: Sequence[Failed]) -> set[int]:
-        """Move claimed rows to `error`; returns the ids that were still ours."""
+    def fail(self, stage: Stage, run: int, failures: Sequence[Failed]) -> list[Item]:
+        """Move claimed rows to `error`; returns those that were still ours."""
+        return self._fail(stage.holds, run, failures)
+
+    def fail_waiting(self, failures: Sequence[Failed]) -> list[Item]:
+        """Move `pending` rows to `error`, as scan does when their file is gone."""
+        return self._fail(Status.PENDING, None, failures)
+
+    def _fail(self, status: Status, run: int | None, failures: Sequence[Failed]) -> list[Item]:
         if not failures:
-            return set()
+            return []
         rows = self._database.rows(
             """
             UPDATE processing_queue q
@@ -128,12 +135,13 @@ class Queue:
                 retry_count = q.retry_count + 1
             FROM jsonb_to_recordset(%(failures)s::jsonb) AS failed (
                 id INTEGER, error_message TEXT, next_retry_at TIMESTAMP WITH TIME ZONE)
-            WHERE q.id = failed.id AND q.status = %(holds)s AND q.claimed_by = %(run)s
-            RETURNING q.id
+            WHERE q.id = failed.id AND q.status = %(status)s
+              AND q.claimed_by IS NOT DISTINCT FROM %(run)s
+            RETURNING q.*
             """,
-            {"holds": stage.holds, "run": run, "failures": _json(failures)},
+            {"status": status, "run": run, "failures": _json(failures)},
         )
-        return {row["id"] for row in rows}
+        return [Item.from_row(row) for row in rows]
 
     # -- giving back -----------------------------------------------------------------------
 

@@ -108,7 +108,7 @@ def test_the_fence_keeps_out_a_run_that_lost_its_claim(store: Store) -> None:
     before = get(store, item_id)
     assert store.queue.finish(PROCESS, slow, [Finished(id=item_id, new_path="/d/slow")]) == set()
     failure = Failed(id=item_id, error_message="File error", next_retry_at=None)
-    assert store.queue.fail(PROCESS, slow, [failure]) == set()
+    assert store.queue.fail(PROCESS, slow, [failure]) == []
     assert store.queue.finish(EMBY, quick, [Finished(id=item_id)]) == set()
     assert store.queue.release(slow, "again") == 0
     assert get(store, item_id) == before
@@ -149,7 +149,7 @@ def test_finish_writes_what_was_found_out_and_keeps_the_rest(store: Store) -> No
 
 def test_finishing_nothing_is_no_statement(store: Store) -> None:
     assert store.queue.finish(PROCESS, 1, []) == set()
-    assert store.queue.fail(PROCESS, 1, []) == set()
+    assert store.queue.fail(PROCESS, 1, []) == []
 
 
 # -- legal moves ---------------------------------------------------------------------------
@@ -189,7 +189,8 @@ def fail(store: Store, item_id: int, message: str, next_retry_at: datetime | Non
     (item,) = store.queue.claim(PROCESS, run, 1)
     assert item.id == item_id
     failure = Failed(id=item_id, error_message=message, next_retry_at=next_retry_at)
-    assert store.queue.fail(PROCESS, run, [failure]) == {item_id}
+    (failed,) = store.queue.fail(PROCESS, run, [failure])
+    assert failed.id == item_id
 
 
 def test_due_errors_are_queued_again_and_no_others(store: Store) -> None:

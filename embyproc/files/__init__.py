@@ -1,0 +1,1 @@
+"""The file system: the only package that walks, copies, links or unlinks."""
