@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: demo test check fmt clean
+.PHONY: demo test check chaos fmt clean
 
 $(STAMP): setup.cfg pyproject.toml
 	$(PYTHON) -m venv --clear .venv
@@ -21,6 +21,9 @@ check: $(STAMP)
 	$(BIN)/python -m ruff format --check embyproc tests
 	$(BIN)/python -m mypy
 	$(BIN)/python -m pytest
+
+chaos: $(STAMP)
+	EMBYPROC_KILLS=200 $(BIN)/python -m pytest tests/integration/test_kill.py
 
 fmt: $(STAMP)
 	$(BIN)/python -m ruff check --fix embyproc tests

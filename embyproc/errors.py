@@ -33,3 +33,44 @@ class DatabaseUnusable(EmbyprocError):
 
 class StaleClaim(EmbyprocError):
     """The row is no longer ours: stop working on this item and change nothing more."""
+
+
+class ServiceDown(EmbyprocError):
+    """A service cannot be reached or does not work: ask again later, blame no item."""
+
+    exit_code = 3
+
+    def __init__(
+        self, message: str, *, retry_after: float | None = None, for_everyone: bool = True
+    ) -> None:
+        super().__init__(message)
+        # Seconds the service itself asked to be left alone.
+        self.retry_after = retry_after
+        # False where it may be this one question that the service stumbles over.
+        self.for_everyone = for_everyone
+
+
+class TokenRefused(EmbyprocError):
+    """The access token was not accepted: get a new one and ask again."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, token: str) -> None:
+        super().__init__(message)
+        self.token = token
+
+
+class RetryLater(EmbyprocError):
+    """This item failed; the message begins as the table of errors says. It is tried again."""
+
+
+class FileTrouble(RetryLater):
+    """The file system said no: `File error: ...`."""
+
+
+class SourceMissing(RetryLater):
+    """The file is not where it was queued: `Source file missing: ...`."""
+
+
+class Stopped(EmbyprocError):
+    """A signal asked the run to stop in the middle of an item; nothing of it is left behind."""

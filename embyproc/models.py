@@ -75,6 +75,8 @@ class Item:
     mtime_ns: int | None
     ctime_ns: int | None
     sidecars: list[str] | None
+    planned_path: str | None
+    part: int | None
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -169,6 +171,49 @@ class Failed:
     id: int
     error_message: str
     next_retry_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metadata:
+    """What a source knows of one work, in one shape whatever the source."""
+
+    source: str
+    code: str
+    title: str | None
+    original_title: str | None
+    overview: str | None
+    release_date: str | None
+    performers: tuple[str, ...]
+    genres: tuple[str, ...]
+    labels: tuple[str, ...]
+    image_url: str | None
+    # The answer as it came, for `metadata_json`.
+    raw: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """What is recorded of an item before its file is touched."""
+
+    id: int
+    planned_path: str
+    movie_code: str
+    actress: str
+    subtitle: str
+    part: int | None
+    metadata_json: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServiceState:
+    """What is remembered of a service that misbehaves."""
+
+    name: str
+    failures: int
+    open_until: datetime | None
+    down_since: datetime | None
+    last_error: str
+    alerted_at: datetime | None
 
 
 class Sighting(NamedTuple):

@@ -30,6 +30,26 @@ def next_retry(
     return now + timedelta(minutes=delay)
 
 
+# So many failures in a row, each perhaps its item's own fault, make a service suspect.
+_SUSPICIOUS_FAILURES = 3
+_LONGEST_PAUSE_MINUTES = 15
+
+
+def outage_until(
+    failures: int, now: datetime, *, for_everyone: bool, retry_after: float | None
+) -> datetime | None:
+    """Until when to leave a service alone after failure number `failures`; None: not at all.
+
+    1, 2, 4 ... 15 minutes, or what the service itself asked for.
+    """
+    if retry_after is not None:
+        return now + timedelta(seconds=retry_after)
+    beyond = failures if for_everyone else failures - _SUSPICIOUS_FAILURES + 1
+    if beyond < 1:
+        return None
+    return now + timedelta(minutes=min(_LONGEST_PAUSE_MINUTES, 2 ** min(beyond - 1, 10)))
+
+
 def is_given_up(item: Item, *, max_retries: int) -> bool:
     """Whether nothing will happen to this item until a person does something."""
     if item.status is not Status.ERROR:

@@ -117,7 +117,7 @@ class Progress:
         self._started = time.monotonic()
         self._status: Status | None = None
 
-    def __call__(self, count: int) -> None:
+    def __call__(self, count: int, label: str | None = None) -> None:
         if not self._shown or time.monotonic() - self._started < self._PATIENCE_SECONDS:
             return
         if self._status is None:
@@ -125,7 +125,12 @@ class Progress:
 
             self._status = Console(stderr=True).status(self._label)
             self._status.start()
-        self._status.update(f"{count:,} {self._label}")
+        self._status.update(f"{count:,} {label or self._label}")
+
+    def bytes(self, done: int, total: int) -> None:
+        """The same for one large file."""
+        if self._shown:
+            self(done // 1_000_000, f"of {total // 1_000_000:,} MB {self._label}")
 
     def __enter__(self) -> Self:
         return self

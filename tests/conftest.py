@@ -13,12 +13,15 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg2
 import pytest
+from installation import installation, other_file_system, site, two_file_systems
 
 from embyproc.config import Config, load
 from embyproc.embedded import Embedded
 from embyproc.migrate import migrate
 from embyproc.store import Store
 from embyproc.store.database import Database, open_database
+
+__all__ = ["installation", "other_file_system", "site", "two_file_systems"]
 
 CommandLine = Callable[..., subprocess.CompletedProcess[str]]
 

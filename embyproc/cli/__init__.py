@@ -14,11 +14,13 @@ from embyproc.errors import EmbyprocError
 # Where each command lives: an idle `retry` need not import what `status` needs.
 COMMANDS = {
     "scan": "embyproc.cli.stages",
+    "process": "embyproc.cli.stages",
     "retry": "embyproc.cli.stages",
     "retry-all": "embyproc.cli.stages",
     "status": "embyproc.cli.look",
     "list": "embyproc.cli.look",
     "show": "embyproc.cli.look",
+    "explain": "embyproc.cli.explain",
     "reset": "embyproc.cli.manage",
     "cleanup": "embyproc.cli.manage",
     "migrate": "embyproc.cli.manage",

@@ -11,7 +11,7 @@ from embyproc.cli.context import ITEM_ID, App
 from embyproc.errors import UnknownItem
 from embyproc.models import RunSummary
 from embyproc.report import printable
-from embyproc.stages.runner import Options, Run, running
+from embyproc.stages.runner import Options, Run, dry_run, running
 
 
 def stage_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -67,7 +67,7 @@ def show_summary(app: App, summary: RunSummary, as_json: bool) -> None:
     for problem in summary.problems:
         app.report.line(f"note: {printable(problem)}")
     for item in summary.items:
-        if item.get("status") == "error":
+        if item.get("given_up"):
             app.report.line(
                 f"given up: {item['id']} {printable(item['file_path'])}: "
                 f"{printable(item['error_message'])} (embyproc retry {item['id']})"
@@ -111,12 +111,42 @@ def show_plan(
     app: App, summary: RunSummary, judged: Iterable[tuple[str, str]], as_json: bool
 ) -> None:
     """What a dry run found: a line per file, or the summary with one item per file."""
-    if as_json:
-        summary.items += [{"file_path": path, "reason": reason} for path, reason in judged]
-    else:
-        for path, reason in judged:
+    for path, reason in judged:
+        if as_json:
+            summary.items.append({"file_path": path, "reason": reason})
+        else:
             app.report.line(f"{printable(path)}: {printable(reason)}")
     show_summary(app, summary, as_json)
+
+
+@click.command("process")
+@stage_options
+def process_command(app: App, options: Options, as_json: bool) -> None:
+    """Find out what waiting files are, and file them under the right name.
+
+    \b
+    embyproc process              as cron does it
+    embyproc process --once       one item, each step narrated
+    embyproc process --dry-run    from -> to for the whole queue
+    """
+    from embyproc.stages import process
+
+    app.config.require("WATCH_DIR", "DESTINATION_DIR", "API_BASE_URL", "API_TOKEN")
+    if options.dry_run:
+        run = dry_run(app.store, app.config, "process", options)
+        plans = ((intention.path, intention.outcome) for intention in process.plan(run))
+        show_plan(app, run.summary, plans, as_json)
+        return
+    with app.report.progress("copied", quiet=as_json) as progress:
+
+        def stage(run: Run) -> None:
+            run.progress = progress.bytes
+            if options.once and not as_json:
+                run.narrate = lambda text: app.report.line(printable(text))
+            process.run(run)
+
+        summary = run_stage(app, "process", options, stage)
+    end_with(app, summary, as_json)
 
 
 @click.command("retry")

@@ -146,13 +146,13 @@ def _signed(number: int) -> int:
     return number - (1 << 64)
 
 
-def folder_identity(root: str) -> tuple[int, int]:
-    """Device and inode of the watched folder; raises ConfigError if it cannot be read."""
+def folder_identity(root: str, variable: str) -> tuple[int, int]:
+    """Device and inode of a configured folder; raises ConfigError if it cannot be read."""
     try:
         found = os.stat(root)
         os.close(os.open(root, os.O_RDONLY | os.O_DIRECTORY))
     except OSError as error:
-        raise ConfigError([f"WATCH_DIR: {unreadable(root, error)}"]) from error
+        raise ConfigError([f"{variable}: {unreadable(root, error)}"]) from error
     device, inode = (n if n < _SIGN else _signed(n) for n in (found.st_dev, found.st_ino))
     return device, inode
 

@@ -3,7 +3,7 @@
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
@@ -11,7 +11,8 @@ from typing import Any
 
 from embyproc import policy
 from embyproc.config import Config
-from embyproc.models import Item, RunSummary
+from embyproc.liveness import is_certainly_gone, own_process
+from embyproc.models import Failed, Item, RunSummary, Stage
 from embyproc.store import Store
 from embyproc.store.runs import Heartbeat
 
@@ -42,6 +43,9 @@ class Run:
     stopping: threading.Event
     deadline: float
     summary: RunSummary
+    # Told each step of an item when a person looks on (`--once`).
+    narrate: Callable[[str], None] = lambda text: None
+    progress: Callable[[int, int], None] = lambda done, total: None
 
     @property
     def may_claim(self) -> bool:
@@ -50,10 +54,53 @@ class Run:
             not self.stopping.is_set() and time.monotonic() < self.deadline and self.heartbeat.alive
         )
 
+    def fail(self, stage: Stage, failures: Sequence[tuple[Item, str]]) -> None:
+        """Move claimed items to `error` with these messages; what is given up is announced."""
+        now, config = self.store.clock.now(), self.config
+        failed = self.store.queue.fail(
+            stage,
+            self.id,
+            [
+                Failed(
+                    id=item.id,
+                    error_message=message,
+                    next_retry_at=policy.next_retry(
+                        item.retry_count + 1,
+                        now,
+                        message=message,
+                        max_retries=config.max_retries,
+                        backoff_minutes=config.retry_backoff_minutes,
+                    ),
+                )
+                for item, message in failures
+            ],
+        )
+        self.summary.failed += len(failed)
+        self.summary.skipped += len(failures) - len(failed)
+        for item in failed:
+            if policy.is_given_up(item, max_retries=config.max_retries):
+                self.give_up(item)
+            else:
+                self.summary.items.append(describe(item))
+
     def give_up(self, item: Item) -> None:
         """Note a dead letter: it is announced once, by this run's exit code."""
         self.summary.given_up += 1
-        self.summary.items.append(describe(item))
+        self.summary.items.append({**describe(item), "given_up": True})
+
+
+def dry_run(store: Store, config: Config, command: str, options: Options) -> Run:
+    """A run that is recorded nowhere and may claim nothing: for a plan."""
+    return Run(
+        id=0,
+        store=store,
+        config=config,
+        options=options,
+        heartbeat=Heartbeat(0, store.reopen),
+        stopping=threading.Event(),
+        deadline=0.0,
+        summary=RunSummary(command=command),
+    )
 
 
 @contextmanager
@@ -63,7 +110,7 @@ def running(store: Store, config: Config, command: str, options: Options) -> Ite
     Rows of dead runs are released first: every start of every stage heals.
     """
     started = time.monotonic()
-    run_id = store.runs.start(command)
+    run_id = store.runs.start(command, own_process())
     run = Run(
         id=run_id,
         store=store,
@@ -78,7 +125,7 @@ def running(store: Store, config: Config, command: str, options: Options) -> Ite
     code = 3
     try:
         with _stop_on_signals(run.stopping):
-            for item in store.queue.release_dead():
+            for item in release_dead(store):
                 run.give_up(item)
             yield run
         code = policy.exit_code(run.summary)
@@ -87,6 +134,14 @@ def running(store: Store, config: Config, command: str, options: Options) -> Ite
         run.summary.seconds = time.monotonic() - started
         store.queue.release(run_id, "the run ended before it came to this item")
         store.runs.finish(run_id, code, run.summary.counts())
+
+
+def release_dead(store: Store) -> list[Item]:
+    """Give back what dead runs hold; returns what had to be set aside."""
+    gone = [
+        run_id for run_id, process in store.runs.unfinished_owners() if is_certainly_gone(process)
+    ]
+    return store.queue.release_dead(gone)
 
 
 @contextmanager

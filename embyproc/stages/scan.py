@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from embyproc import policy
 from embyproc.config import Config
-from embyproc.errors import ConfigError
 from embyproc.files.walk import Walk, folder_identity, is_gone, open_for_writing
 from embyproc.models import Failed, RunSummary
+from embyproc.stages.mounts import refuse_unmounted
 from embyproc.stages.runner import Options, Run
 from embyproc.store import Store
 from embyproc.store.sightings import SOURCE_MISSING, Candidate
@@ -122,21 +122,9 @@ def _walk(config: Config) -> tuple[str, Walk]:
 
 def _load(store: Store, root: str, walk: Walk, progress: Progress) -> tuple[int, int]:
     """Walk and hand what is seen to the store; refuse a folder that looks unmounted."""
-    identity = folder_identity(root)
+    identity = folder_identity(root, "WATCH_DIR")
     store.sightings.load(walk, progress)
-    before = store.sightings.watched_folder(root)
-    if (
-        walk.entries == 0
-        and before is not None
-        and before.files > 0
-        and (before.device, before.inode) != identity
-    ):
-        raise ConfigError(
-            [
-                f"WATCH_DIR: {root!r} is empty and not the folder of the last scan, which held "
-                f"{before.files} entries: the volume seems not to be mounted; nothing was changed"
-            ]
-        )
+    refuse_unmounted(store, "WATCH_DIR", root, identity, walk.entries)
     return identity
 
 

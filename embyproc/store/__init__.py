@@ -6,6 +6,7 @@ from embyproc.store.database import Clock, Database
 from embyproc.store.looks import Looks
 from embyproc.store.queue import Queue
 from embyproc.store.runs import Runs
+from embyproc.store.services import Services
 from embyproc.store.sightings import Sightings
 
 __all__ = ["Store"]
@@ -21,6 +22,7 @@ class Store:
         self.runs = Runs(database)
         self.looks = Looks(database)
         self.sightings = Sightings(database)
+        self.services = Services(database)
 
     @property
     def clock(self) -> Clock:

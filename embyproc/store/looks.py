@@ -37,6 +37,33 @@ class Looks:
         )
         return Item.from_row(rows[0]) if rows else None
 
+    def waiting(self, status: Status, limit: int | None = None) -> list[Item]:
+        """What a stage would claim, in the order in which it would."""
+        rows = self._database.rows(
+            """
+            SELECT * FROM processing_queue WHERE status = %(status)s
+            ORDER BY created_at, id LIMIT %(limit)s
+            """,
+            {"status": status, "limit": limit},
+        )
+        return [Item.from_row(row) for row in rows]
+
+    def is_waiting(self, status: Status) -> bool:
+        return bool(
+            self._database.scalar(
+                "SELECT true FROM processing_queue WHERE status = %(status)s LIMIT 1",
+                {"status": status},
+            )
+        )
+
+    def of_codes(self, codes: Sequence[str]) -> list[Item]:
+        """Every item of these works, oldest first."""
+        rows = self._database.rows(
+            "SELECT * FROM processing_queue WHERE movie_code = ANY (%(codes)s) ORDER BY id",
+            {"codes": list(codes)},
+        )
+        return [Item.from_row(row) for row in rows]
+
     def find(self, *, status: Status | None = None, limit: int | None = None) -> list[Item]:
         """Items, newest first."""
         rows = self._database.rows(

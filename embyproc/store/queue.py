@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 
-from embyproc.models import Failed, Finished, Item, Stage, Status
+from embyproc.models import Failed, Finished, Item, Planned, Stage, Status
 from embyproc.policy import MAX_DEATHS, NO_MOVIE_CODE
 from embyproc.store.database import Database
 
@@ -86,6 +86,45 @@ class Queue:
         items = [Item.from_row(row) for row in rows]
         return sorted(items, key=lambda item: (item.created_at, item.id))
 
+    def record_plans(self, run: int, plans: Sequence[Planned]) -> set[int]:
+        """Write down what is about to happen to claimed files; returns the ids still ours."""
+        if not plans:
+            return set()
+        rows = self._database.rows(
+            """
+            UPDATE processing_queue q
+            SET planned_path = plan.planned_path, movie_code = plan.movie_code,
+                actress = plan.actress, subtitle = plan.subtitle, part = plan.part,
+                metadata_json = plan.metadata_json
+            FROM jsonb_to_recordset(%(plans)s::jsonb) AS plan (
+                id INTEGER, planned_path TEXT, movie_code TEXT, actress TEXT, subtitle TEXT,
+                part INTEGER, metadata_json JSONB)
+            WHERE q.id = plan.id AND q.status = 'processing' AND q.claimed_by = %(run)s
+            RETURNING q.id
+            """,
+            {"run": run, "plans": _json(plans)},
+        )
+        return {row["id"] for row in rows}
+
+    def is_still_mine(self, run: int, item_id: int) -> bool:
+        """Asked before the step that cannot be taken back: does the row belong to this run, and
+        has nobody had reason to think the run dead?"""
+        return bool(
+            self._database.scalar(
+                """
+                SELECT true FROM processing_queue q JOIN runs r ON r.id = q.claimed_by
+                WHERE q.id = %(id)s AND q.claimed_by = %(run)s
+                  AND q.status IN ('processing', 'emby_pending')
+                  AND r.finished_at IS NULL AND r.heartbeat_at >= %(silent)s
+                """,
+                {"id": item_id, "run": run, "silent": self._database.clock.now() - DEAD_AFTER},
+            )
+        )
+
+    def release_items(self, run: int, ids: Sequence[int], reason: str) -> int:
+        """Give back one step some of the rows that `run` holds."""
+        return self._release(run, list(ids), reason)
+
     def finish(self, stage: Stage, run: int, results: Sequence[Finished]) -> set[int]:
         """Move claimed rows on; returns the ids that were still ours."""
         if not results:
@@ -147,18 +186,23 @@ class Queue:
 
     def release(self, run: int, reason: str) -> int:
         """Give back one step whatever `run` still holds; returns how many rows that were."""
+        return self._release(run, None, reason)
+
+    def _release(self, run: int, ids: list[int] | None, reason: str) -> int:
         return self._database.execute(
             """
             UPDATE processing_queue
             SET status = CASE status WHEN 'processing' THEN 'pending' ELSE 'moved' END,
                 claimed_by = NULL, claimed_at = NULL, note = %(note)s
             WHERE status IN ('processing', 'emby_pending') AND claimed_by = %(run)s
+              AND (%(ids)s::int[] IS NULL OR id = ANY (%(ids)s::int[]))
             """,
-            {"run": run, "note": f"released: {reason}"},
+            {"run": run, "ids": ids, "note": f"released: {reason}"},
         )
 
-    def release_dead(self) -> list[Item]:
-        """Give back the rows of runs that are finished, unknown, or silent for too long.
+    def release_dead(self, gone: Sequence[int] = ()) -> list[Item]:
+        """Give back the rows of runs that are finished, unknown, or silent for too long, and of
+        those among `gone`, which are known to be dead.
 
         A row that three runs in a row died with becomes an error that waits for a person. Returns
         those that were set aside so.
@@ -171,7 +215,8 @@ class Queue:
                        q.deaths + (r.id IS NOT NULL AND r.finished_at IS NULL)::int AS deaths
                 FROM processing_queue q LEFT JOIN runs r ON r.id = q.claimed_by
                 WHERE q.status IN ('processing', 'emby_pending')
-                  AND (r.id IS NULL OR r.finished_at IS NOT NULL OR r.heartbeat_at < %(silent)s)
+                  AND (r.id IS NULL OR r.finished_at IS NOT NULL OR r.heartbeat_at < %(silent)s
+                       OR r.id = ANY (%(gone)s::bigint[]))
                 FOR UPDATE OF q SKIP LOCKED
             )
             UPDATE processing_queue q
@@ -192,7 +237,7 @@ class Queue:
             FROM dead WHERE q.id = dead.id
             RETURNING q.*
             """,
-            {"silent": now - DEAD_AFTER, "max_deaths": MAX_DEATHS},
+            {"silent": now - DEAD_AFTER, "max_deaths": MAX_DEATHS, "gone": list(gone)},
         )
         return [Item.from_row(row) for row in rows if row["status"] == "error"]
 
@@ -297,6 +342,6 @@ class Queue:
         return int(removed)
 
 
-def _json(rows: Sequence[Finished] | Sequence[Failed]) -> str:
+def _json(rows: Sequence[Finished] | Sequence[Failed] | Sequence[Planned]) -> str:
     # PostgreSQL's text holds no NUL, and answers of other people's servers may bring one.
     return json.dumps([asdict(row) for row in rows], default=str).replace("\\u0000", "")

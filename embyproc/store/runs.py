@@ -23,7 +23,7 @@ class Runs:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def start(self, command: str) -> int:
+    def start(self, command: str, process: str | None = None) -> int:
         """Record that a run begins; returns its id.
 
         Not waiting for the disk is safe here: a later claim that does wait flushes this too.
@@ -32,13 +32,31 @@ class Runs:
         run_id = self._database.scalar(
             """
             SET LOCAL synchronous_commit TO off;
-            INSERT INTO runs (command, host, pid, started_at, heartbeat_at)
-            VALUES (%(command)s, %(host)s, %(pid)s, %(now)s, %(now)s)
+            INSERT INTO runs (command, host, pid, process, started_at, heartbeat_at)
+            VALUES (%(command)s, %(host)s, %(pid)s, %(process)s, %(now)s, %(now)s)
             RETURNING id
             """,
-            {"command": command, "host": socket.gethostname(), "pid": os.getpid(), "now": now},
+            {
+                "command": command,
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "process": process,
+                "now": now,
+            },
         )
         return int(run_id)
+
+    def unfinished_owners(self) -> list[tuple[int, str]]:
+        """Runs that hold rows and have not ended, with what tells which process they are."""
+        rows = self._database.rows(
+            """
+            SELECT id, process FROM runs
+            WHERE finished_at IS NULL AND process IS NOT NULL AND id IN (
+                SELECT claimed_by FROM processing_queue
+                WHERE status IN ('processing', 'emby_pending'))
+            """
+        )
+        return [(row["id"], row["process"]) for row in rows]
 
     def beat(self, run: int) -> bool:
         """Say that the run is alive; False when others already had reason to think it dead."""

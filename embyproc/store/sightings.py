@@ -291,6 +291,8 @@ class Sightings:
                 movie_code = CASE q.status WHEN 'error' THEN q.movie_code END,
                 actress = CASE q.status WHEN 'error' THEN q.actress END,
                 subtitle = CASE q.status WHEN 'error' THEN q.subtitle END,
+                part = CASE q.status WHEN 'error' THEN q.part END,
+                planned_path = CASE q.status WHEN 'error' THEN q.planned_path END,
                 new_path = CASE q.status WHEN 'error' THEN q.new_path END,
                 emby_item_id = CASE q.status WHEN 'error' THEN q.emby_item_id END,
                 metadata_json = CASE q.status WHEN 'error' THEN q.metadata_json END,

@@ -159,6 +159,21 @@ def test_stages_migrate_an_empty_database_themselves(
     assert command_line("retry", DATABASE_URL=empty_database_url).returncode == 0
 
 
+def test_explain_needs_nothing(command_line: CommandLine) -> None:
+    names = ["ABC-123-C.mp4", "set/ABC-124-A.mp4", "set/ABC-124-B.mp4", "x.mp4.part", "[a].mp4"]
+    done = command_line("explain", "--json", *names, DATABASE_URL="nonsense")
+    assert done.returncode == 0
+    found = json.loads(done.stdout)
+    assert set(found[0]) == {*("name", "code", "lookup_keys", "part"), "subtitle", "skip", "rule"}
+    assert [entry["name"] for entry in found] == names
+    assert [entry["code"] for entry in found] == ["ABC-123", "ABC-124", "ABC-124", None, None]
+    assert [entry["part"] for entry in found] == [None, 1, 2, None, None]
+    assert [entry["skip"] for entry in found] == [None, None, None, "unfinished", None]
+    assert found[0]["subtitle"] == "Chinese Sub"
+    plain = command_line("explain", "[a].mp4")
+    assert "[a].mp4" in plain.stdout
+
+
 # -- bad input -----------------------------------------------------------------------------
 
 

@@ -4,8 +4,7 @@ import os
 import socket
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -358,13 +357,6 @@ def test_a_missing_or_wrong_folder_changes_nothing(
     with pytest.raises(ConfigError, match="is not a folder"):
         look()
     assert snapshot(database) == before
-
-
-@pytest.fixture
-def other_file_system() -> Iterator[Path]:
-    """A folder on another device than tmp_path, where this machine has one."""
-    with tempfile.TemporaryDirectory(prefix="embyproc-", dir="/dev/shm") as folder:
-        yield Path(folder)
 
 
 def test_an_unmounted_volume_changes_nothing(

@@ -1,0 +1,53 @@
+"""The folders that files are moved into: their names, limits and leftovers."""
+
+import os
+import re
+from contextlib import suppress
+
+from embyproc.errors import FileTrouble
+from embyproc.files.move import sync_folder, trouble
+
+_LEFTOVER = re.compile(r"\.embyproc-(\d+)-(\d+)\.part")
+
+
+def temporary_name(item_id: int, run_id: int) -> str:
+    """Hidden, so that Emby does not index it; whose it is can be read from the name."""
+    return f".embyproc-{item_id}-{run_id}.part"
+
+
+def remove_leftovers(folder: str, item_id: int) -> None:
+    """Remove what runs that lost this item left behind; the caller owns it now."""
+    with suppress(FileTrouble):
+        for name in names_in(folder):
+            match = _LEFTOVER.fullmatch(name)
+            if match and int(match[1]) == item_id:
+                with suppress(OSError):
+                    os.unlink(os.path.join(folder, name))
+
+
+def names_in(folder: str) -> list[str]:
+    """The names in a folder; raises FileTrouble if it cannot be read."""
+    try:
+        return os.listdir(folder)
+    except OSError as error:
+        raise FileTrouble(f"File error: {error.strerror} ({folder})") from error
+
+
+def make_folder(folder: str) -> None:
+    """Make the folder if need be, so that it survives a power cut; raises FileTrouble."""
+    try:
+        os.mkdir(folder)
+        sync_folder(os.path.dirname(folder))
+    except FileExistsError:
+        if not os.path.isdir(folder):
+            raise FileTrouble(f"File error: a file is in the way of the folder {folder}") from None
+    except OSError as error:
+        raise trouble(error, folder) from error
+
+
+def name_limit(folder: str) -> int:
+    """How many bytes a name may have there: 255, or 143 on an encrypted share."""
+    try:
+        return os.pathconf(folder, "PC_NAME_MAX")
+    except (OSError, ValueError):
+        return 255

@@ -1,0 +1,23 @@
+"""Telling an empty folder from one whose volume is not mounted."""
+
+from embyproc.errors import ConfigError
+from embyproc.store import Store
+
+
+def refuse_unmounted(
+    store: Store, variable: str, folder: str, identity: tuple[int, int], entries: int
+) -> None:
+    """Raise ConfigError where a folder that held something is empty and not the same folder."""
+    before = store.sightings.watched_folder(folder)
+    if (
+        entries == 0
+        and before is not None
+        and before.files > 0
+        and (before.device, before.inode) != identity
+    ):
+        raise ConfigError(
+            [
+                f"{variable}: {folder!r} is empty and not the folder of the last run, which held "
+                f"{before.files} entries: the volume seems not to be mounted; nothing was changed"
+            ]
+        )
