@@ -115,6 +115,9 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("EMBY_PARENT_FOLDER_ID", "4", _text),
     Variable("EMBY_SCAN_RETRY_DELAYS", "2,4,8,16,32,64", _numbers),
     Variable("EMBY_CONCURRENCY", "4", _whole(1, 64)),
+    Variable("EMBY_PRODUCTION_LOCATION", "Japan", _text),
+    Variable("EMBY_METADATA_LANGUAGE", "en", _text),
+    Variable("EMBY_METADATA_COUNTRY", "JP", _text),
     Variable("MAX_RETRIES", "3", _whole(0, 1000)),
     Variable("RETRY_BACKOFF_MINUTES", "1,5,15", _numbers),
     Variable("OUTAGE_ALERT_MINUTES", "30", _whole(1)),
@@ -153,6 +156,9 @@ class Config:
     emby_parent_folder_id: str
     emby_scan_retry_delays: tuple[float, ...]
     emby_concurrency: int
+    emby_production_location: str
+    emby_metadata_language: str
+    emby_metadata_country: str
     max_retries: int
     retry_backoff_minutes: tuple[float, ...]
     outage_alert_minutes: int

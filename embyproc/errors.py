@@ -64,6 +64,14 @@ class RetryLater(EmbyprocError):
     """This item failed; the message begins as the table of errors says. It is tried again."""
 
 
+class EmbyRefused(RetryLater):
+    """Emby answered, but not as it should: this item, or this request, is the trouble."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class FileTrouble(RetryLater):
     """The file system said no: `File error: ...`."""
 

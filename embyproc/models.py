@@ -77,6 +77,7 @@ class Item:
     sidecars: list[str] | None
     planned_path: str | None
     part: int | None
+    warnings: list[str] | None
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
@@ -162,6 +163,8 @@ class Finished:
     emby_item_id: str | None = None
     metadata_json: Any = None
     note: str | None = None
+    # Replaces what was there: [] says that all is well.
+    warnings: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

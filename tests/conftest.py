@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 import psycopg2
 import pytest
-from installation import installation, other_file_system, site, two_file_systems
+from installation import installation, other_file_system, site, two_file_systems, with_emby
 
 from embyproc.config import Config, load
 from embyproc.embedded import Embedded
@@ -21,7 +21,7 @@ from embyproc.migrate import migrate
 from embyproc.store import Store
 from embyproc.store.database import Database, open_database
 
-__all__ = ["installation", "other_file_system", "site", "two_file_systems"]
+__all__ = ["installation", "other_file_system", "site", "two_file_systems", "with_emby"]
 
 CommandLine = Callable[..., subprocess.CompletedProcess[str]]
 

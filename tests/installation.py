@@ -12,14 +12,16 @@ from typing import Any
 import pytest
 
 from embyproc.config import Config, load
+from embyproc.demo.emby import StandInEmby
 from embyproc.demo.wordpress import StandInWordPress
 from embyproc.models import Item, RunSummary
-from embyproc.stages import process, scan
+from embyproc.stages import emby, process, scan
 from embyproc.stages.runner import Options, running
 from embyproc.store import Store
 
 TOKEN = "secret-access-token-1"
 REFRESH_TOKEN = "secret-refresh-token-1"
+EMBY_KEY = "secret-emby-key-1"
 
 
 def entry(title: str, *performers: str, **fields: Any) -> dict[str, Any]:
@@ -27,11 +29,24 @@ def entry(title: str, *performers: str, **fields: Any) -> dict[str, Any]:
 
 
 CATALOGUE = {
-    "ABC-123": entry("ABC-123 The Quiet Garden", genre="Drama, Nature", release_date="2025-01-07"),
+    "ABC-123": entry(
+        "ABC-123 The Quiet Garden",
+        genre="Drama, Nature",
+        label="Studio One",
+        overview="A garden, in winter.",
+        original_title="静かな庭",
+        release_date="2025-01-07",
+        image_cropped="{base}/crop/abc123.jpg?w=400&horizontal=1&k=v",
+    ),
     "ABC-124": entry("a walk in the rain", "Mary Major", "Jane Doe"),
     "ABC-125": entry("don't look now"),
     "300MIUM-126": entry("Numbers First"),
-    **{f"ROW-{n}": entry(f"row {n}", f"Performer {n % 7}") for n in range(100, 700)},
+    **{
+        f"ROW-{n}": entry(
+            f"row {n}", f"Performer {n % 7}", image_cropped=f"{{base}}/crop/row{n}.jpg?horizontal=1"
+        )
+        for n in range(100, 700)
+    },
 }
 
 
@@ -44,6 +59,7 @@ class Installation:
     site: StandInWordPress
     store: Store
     database_url: str
+    emby: StandInEmby | None = None
     variables: dict[str, str] = field(default_factory=dict)
 
     def environment(self) -> dict[str, str]:
@@ -57,7 +73,19 @@ class Installation:
             "API_BASE_URL": self.site.api_url,
             "API_TOKEN": TOKEN,
             "API_REFRESH_TOKEN": REFRESH_TOKEN,
+            **self._emby_settings(),
             **self.variables,
+        }
+
+    def _emby_settings(self) -> dict[str, str]:
+        if self.emby is None:
+            return {}
+        return {
+            "EMBY_BASE_URL": self.emby.base_url,
+            "EMBY_API_KEY": EMBY_KEY,
+            "EMBY_LIBRARY_PATH": "/mnt/library",
+            "EMBY_PARENT_FOLDER_ID": self.emby.parent_folder_id,
+            "EMBY_SCAN_RETRY_DELAYS": "0.05,0.1,0.2,0.4",
         }
 
     @property
@@ -79,6 +107,16 @@ class Installation:
         with running(self.store, self.config, "process", Options(**options)) as run:
             process.run(run)
         return run.summary
+
+    def emby_run(self, **options: Any) -> RunSummary:
+        with running(self.store, self.config, "emby", Options(**options)) as run:
+            emby.run(run)
+        return run.summary
+
+    def file_everything(self) -> None:
+        """Everything in the watch folder up to `moved`."""
+        self.scan()
+        self.process()
 
     def command(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -145,3 +183,15 @@ def two_file_systems(installation: Installation, other_file_system: Path) -> Ins
     assert other_file_system.stat().st_dev != installation.watch.stat().st_dev
     installation.destination = other_file_system
     return installation
+
+
+@pytest.fixture
+def with_emby(installation: Installation) -> Iterator[Installation]:
+    """The installation with an Emby that sees the destination as /mnt/library."""
+    with StandInEmby(installation.destination, api_key=EMBY_KEY) as server:
+        installation.emby = server
+        yield installation
+        assert not server.forbidden_calls
+        assert not server.key_in_url
+        assert not server.contract_violations
+        assert not server.errors

@@ -15,8 +15,10 @@ from embyproc.errors import EmbyprocError
 COMMANDS = {
     "scan": "embyproc.cli.stages",
     "process": "embyproc.cli.stages",
+    "emby": "embyproc.cli.stages",
     "retry": "embyproc.cli.stages",
     "retry-all": "embyproc.cli.stages",
+    "run": "embyproc.cli.stages",
     "status": "embyproc.cli.look",
     "list": "embyproc.cli.look",
     "show": "embyproc.cli.look",

@@ -8,10 +8,17 @@ import click
 
 from embyproc import policy
 from embyproc.cli.context import ITEM_ID, App
-from embyproc.errors import UnknownItem
-from embyproc.models import RunSummary
-from embyproc.report import printable
+from embyproc.errors import ConfigError, EmbyprocError, UnknownItem
+from embyproc.models import RunSummary, Status
+from embyproc.report import Progress, printable
 from embyproc.stages.runner import Options, Run, dry_run, running
+
+# Which settings a stage cannot do without.
+NEEDED = {
+    "scan": ("WATCH_DIR",),
+    "process": ("WATCH_DIR", "DESTINATION_DIR", "API_BASE_URL", "API_TOKEN"),
+    "emby": ("DESTINATION_DIR", "EMBY_BASE_URL", "EMBY_API_KEY"),
+}
 
 
 def stage_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -94,7 +101,7 @@ def scan_command(app: App, options: Options, as_json: bool, settle: float | None
     """
     from embyproc.stages import scan
 
-    app.config.require("WATCH_DIR")
+    app.config.require(*NEEDED["scan"])
     with app.report.progress("files seen", quiet=as_json) as progress:
         if options.dry_run:
             summary, judged = scan.plan(app.store, app.config, options, progress)
@@ -131,21 +138,127 @@ def process_command(app: App, options: Options, as_json: bool) -> None:
     """
     from embyproc.stages import process
 
-    app.config.require("WATCH_DIR", "DESTINATION_DIR", "API_BASE_URL", "API_TOKEN")
+    app.config.require(*NEEDED["process"])
     if options.dry_run:
         run = dry_run(app.store, app.config, "process", options)
         plans = ((intention.path, intention.outcome) for intention in process.plan(run))
         show_plan(app, run.summary, plans, as_json)
         return
     with app.report.progress("copied", quiet=as_json) as progress:
+        summary = run_stage(
+            app, "process", options, watched(app, options, as_json, progress, process.run)
+        )
+    end_with(app, summary, as_json)
 
-        def stage(run: Run) -> None:
-            run.progress = progress.bytes
-            if options.once and not as_json:
-                run.narrate = lambda text: app.report.line(printable(text))
+
+def watched(
+    app: App, options: Options, as_json: bool, progress: Progress, stage: Callable[[Run], None]
+) -> Callable[[Run], None]:
+    """The stage with somebody looking on: `--once` narrates, a terminal sees progress."""
+
+    def run_watched(run: Run) -> None:
+        run.progress = progress.bytes
+        if options.once and not as_json:
+            run.narrate = lambda text: app.report.line(printable(text))
+        stage(run)
+
+    return run_watched
+
+
+@click.command("emby")
+@click.option(
+    "--images", metavar="ID...", type=ITEM_ID, multiple=True, help="Do the pictures of these again."
+)
+@click.argument("more_ids", metavar="[ID]...", type=ITEM_ID, nargs=-1)
+@stage_options
+def emby_command(
+    app: App,
+    options: Options,
+    as_json: bool,
+    images: tuple[int, ...],
+    more_ids: tuple[int, ...],
+) -> None:
+    """Make Emby show what was filed, with the right title, people and pictures.
+
+    \b
+    embyproc emby                 as cron does it
+    embyproc emby --dry-run       what would change, field by field
+    embyproc emby --images 12 15  the pictures of these items again
+    """
+    from embyproc.stages import emby
+
+    app.config.require(*NEEDED["emby"])
+    if more_ids and not images:
+        raise click.UsageError("IDs are taken with --images only.")
+    if images:
+        _redo_pictures(app, (*images, *more_ids), as_json)
+        return
+    if options.dry_run:
+        run = dry_run(app.store, app.config, "emby", options)
+        plans = ((change.path, change.outcome) for change in emby.plan(run))
+        show_plan(app, run.summary, plans, as_json)
+        return
+    with app.report.progress("done", quiet=as_json) as progress:
+        summary = run_stage(
+            app, "emby", options, watched(app, options, as_json, progress, emby.run)
+        )
+    end_with(app, summary, as_json)
+
+
+def _redo_pictures(app: App, ids: tuple[int, ...], as_json: bool) -> None:
+    from embyproc.stages.emby import redo_pictures
+
+    items = [app.store.looks.get(item_id) for item_id in ids]
+    known = [item for item in items if item is not None and item.emby_item_id]
+    if len(known) < len(ids):
+        without = ", ".join(str(i) for i in ids if i not in {item.id for item in known})
+        raise UnknownItem(f"not known to Emby yet: {without}; `embyproc list` shows what is there")
+    summary = RunSummary(command="emby", claimed=len(known))
+    for item, warnings in redo_pictures(app.store, app.config, known):
+        summary.succeeded += not warnings
+        summary.failed += bool(warnings)
+        summary.items.append({"id": item.id, "status": item.status, "warnings": warnings})
+        summary.problems += [f"item {item.id}: {warning}" for warning in warnings]
+    show_summary(app, summary, as_json)
+
+
+@click.command("run")
+@stage_options
+def run_command(app: App, options: Options, as_json: bool) -> None:
+    """scan, process, emby and retry in one process: the one line cron needs.
+
+    \b
+    embyproc run
+    """
+    from embyproc.stages import all as every_stage
+    from embyproc.stages import retry, scan
+
+    app.config.require(*dict.fromkeys(name for names in NEEDED.values() for name in names))
+    if options.dry_run:
+        raise click.UsageError(
+            "run has no --dry-run: ask scan, process, emby and retry for theirs."
+        )
+
+    def process_stage(run: Run) -> None:
+        if run.store.looks.is_waiting(Status.PENDING):
+            from embyproc.stages import process
+
             process.run(run)
 
-        summary = run_stage(app, "process", options, stage)
+    def emby_stage(run: Run) -> None:
+        if run.store.looks.is_waiting(Status.MOVED):
+            from embyproc.stages import emby
+
+            emby.run(run)
+
+    stages = {"scan": scan.run, "process": process_stage, "emby": emby_stage, "retry": retry.run}
+    errors: list[EmbyprocError] = []
+    summary = run_stage(
+        app, "run", options, lambda run: errors.extend(every_stage.run(run, stages))
+    )
+    if errors:
+        show_summary(app, summary, as_json)
+        raise ConfigError([str(error) for error in errors])
     end_with(app, summary, as_json)
 
 

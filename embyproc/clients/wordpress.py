@@ -97,7 +97,7 @@ class WordPress:
             headers=_headers(token),
             body=json.dumps(question).encode(),
         )
-        return _metadata(_data(answer, source, token), source, accepted)
+        return read_metadata(_data(answer, source, token), source, accepted)
 
     def refresh(self, token: str, refresh_token: str) -> Token:
         """A new access token; raises ServiceDown where none is to be had."""
@@ -177,8 +177,9 @@ def _object(answer: Answer) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _metadata(data: Any, source: str, accepted: Sequence[str]) -> Metadata | None:
-    """`data` as a Metadata, every field checked; None where it says nothing or of another work."""
+def read_metadata(data: Any, source: str, accepted: Sequence[str]) -> Metadata | None:
+    """The `data` of an answer, new or stored, with every field checked; None where it says
+    nothing, or speaks of another work."""
     if not isinstance(data, dict) or not data:
         return None
     code = _text(data.get("movie_code"))

@@ -142,6 +142,15 @@ class StandInEmby(StandInServer):
             self._api.updates_to_drop = times
 
     @property
+    def index_delay_seconds(self) -> float:
+        """How long after a refresh the files are indexed."""
+        return self._scans.delay_seconds
+
+    @index_delay_seconds.setter
+    def index_delay_seconds(self, seconds: float) -> None:
+        self._scans.delay_seconds = seconds
+
+    @property
     def refreshes_while_pending(self) -> int:
         """Refreshes asked for while an earlier one had not finished."""
         with self._lock:

@@ -5,7 +5,7 @@ that lost its claim changes nothing. The journal of events is kept by a trigger.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 
@@ -106,6 +106,23 @@ class Queue:
         )
         return {row["id"] for row in rows}
 
+    def record_emby_ids(self, run: int, ids: Mapping[int, str]) -> None:
+        """Keep which item of Emby a claimed row is, as soon as it is known."""
+        self._database.execute(
+            """
+            UPDATE processing_queue q SET emby_item_id = found.emby
+            FROM unnest(%(items)s::int[], %(ids)s::text[]) AS found (item, emby)
+            WHERE q.id = found.item AND q.status = 'emby_pending' AND q.claimed_by = %(run)s
+            """,
+            {"run": run, "items": list(ids), "ids": list(ids.values())},
+        )
+
+    def record_warnings(self, item_id: int, warnings: Sequence[str]) -> None:
+        self._database.execute(
+            "UPDATE processing_queue SET warnings = %(warnings)s WHERE id = %(id)s",
+            {"id": item_id, "warnings": list(warnings)},
+        )
+
     def is_still_mine(self, run: int, item_id: int) -> bool:
         """Asked before the step that cannot be taken back: does the row belong to this run, and
         has nobody had reason to think the run dead?"""
@@ -139,10 +156,11 @@ class Queue:
                 subtitle = COALESCE(done.subtitle, q.subtitle),
                 new_path = COALESCE(done.new_path, q.new_path),
                 emby_item_id = COALESCE(done.emby_item_id, q.emby_item_id),
-                metadata_json = COALESCE(done.metadata_json, q.metadata_json)
+                metadata_json = COALESCE(done.metadata_json, q.metadata_json),
+                warnings = COALESCE(done.warnings, q.warnings)
             FROM jsonb_to_recordset(%(results)s::jsonb) AS done (
                 id INTEGER, movie_code TEXT, actress TEXT, subtitle TEXT, new_path TEXT,
-                emby_item_id TEXT, metadata_json JSONB, note TEXT)
+                emby_item_id TEXT, metadata_json JSONB, note TEXT, warnings TEXT[])
             WHERE q.id = done.id AND q.status = %(holds)s AND q.claimed_by = %(run)s
             RETURNING q.id
             """,

@@ -1,0 +1,461 @@
+"""emby against a stand-in that behaves as the real server does, awkward sides included."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from installation import EMBY_KEY, REFRESH_TOKEN, TOKEN, Installation, entry
+
+from embyproc.clients.emby import Emby
+from embyproc.demo.emby import StandInEmby
+from embyproc.demo.pictures import jpeg, png
+from embyproc.errors import EmbyRefused
+from embyproc.models import Status
+
+NAME = "Jane Doe - [No Sub] ABC-123 The Quiet Garden"
+PATH = f"/mnt/library/Jane Doe/{NAME}.mp4"
+
+
+def server(installation: Installation) -> StandInEmby:
+    assert installation.emby is not None
+    return installation.emby
+
+
+def shown(installation: Installation, path: str = PATH) -> dict[str, Any]:
+    return dict(server(installation).items_by_path()[path])
+
+
+def kinds(installation: Installation, item_id: str) -> list[str]:
+    """The type of each picture, once for each."""
+    stored = server(installation).images(item_id)
+    return sorted(kind for kind, bodies in stored.items() for _ in bodies)
+
+
+# -- the main job --------------------------------------------------------------------------
+
+
+def test_a_filed_film_is_shown_with_fields_and_pictures(with_emby: Installation) -> None:
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    summary = with_emby.emby_run()
+    assert (summary.claimed, summary.succeeded, summary.failed) == (1, 1, 0)
+    item = with_emby.item("ABC-123.mp4")
+    assert item.status is Status.COMPLETED
+    assert item.warnings == []
+    found = shown(with_emby)
+    assert item.emby_item_id == found["Id"]
+    assert found["Name"] == found["ForcedSortName"] == NAME
+    assert found["OriginalTitle"] == "静かな庭"
+    assert found["Overview"] == "A garden, in winter."
+    assert found["PremiereDate"].startswith("2025-01-07T")
+    assert found["ProductionYear"] == 2025
+    assert [(p["Name"], p["Type"]) for p in found["People"]] == [("Jane Doe", "Actor")]
+    assert sorted(found["Genres"]) == ["Drama", "Nature"]
+    assert [studio["Name"] for studio in found["Studios"]] == ["Studio One"]
+    assert found["ProductionLocations"] == ["Japan"]
+    assert found["LockData"] is True
+    assert kinds(with_emby, found["Id"]) == ["Backdrop", "Banner", "Primary"]
+    fetched = [r for r in with_emby.site.requests if r.path.startswith("/crop/")]
+    assert [dict(r.query) for r in fetched] == [
+        {"w": "400", "horizontal": "1", "k": "v"},
+        {"k": "v", "w": "800"},
+    ]
+
+
+def test_a_hundred_films_in_a_handful_of_requests(with_emby: Installation) -> None:
+    with_emby.put(*(f"ROW-{n}.mp4" for n in range(100, 200)))
+    with_emby.file_everything()
+    emby = server(with_emby)
+    emby.index_delay_seconds = 0.5
+    with_emby.variables["EMBY_SCAN_RETRY_DELAYS"] = "0.2,0.4,0.8"
+    summary = with_emby.emby_run()
+    assert summary.succeeded == 100
+    counts = emby.counts()
+    assert counts["refresh_item"] == 1
+    assert counts["list_items"] <= 10
+    assert counts["read_item"] == 200
+    assert counts["update_item"] == counts["list_images"] == 100
+    assert counts["upload_image"] == 300
+    assert counts.get("delete_image", 0) == 0
+    downloads = [r for r in with_emby.site.requests if r.path.startswith("/crop/")]
+    assert len(downloads) == 200
+
+
+def test_running_again_leaves_one_picture_of_each_kind(with_emby: Installation) -> None:
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    with_emby.emby_run()
+    item = with_emby.item("ABC-123.mp4")
+    for _ in range(2):
+        with_emby.store.queue.reset(item.id)
+        with_emby.process()
+        assert with_emby.emby_run().succeeded == 1
+    assert kinds(with_emby, item.emby_item_id or "") == ["Backdrop", "Banner", "Primary"]
+
+
+def test_pictures_again_by_hand(with_emby: Installation) -> None:
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    with_emby.site.fail("html200", match="/crop/")
+    with_emby.emby_run()
+    item = with_emby.item("ABC-123.mp4")
+    assert item.status is Status.COMPLETED
+    assert item.warnings == ["picture: the answer is no picture (status 200)"]
+    assert kinds(with_emby, item.emby_item_id or "") == []
+    shown_item = with_emby.command("show", str(item.id)).stdout
+    assert "the answer is no picture" in shown_item
+    with_emby.site.heal()
+    done = with_emby.command("emby", "--images", str(item.id))
+    assert done.returncode == 0, done.stderr
+    assert kinds(with_emby, item.emby_item_id or "") == ["Backdrop", "Banner", "Primary"]
+    assert with_emby.item("ABC-123.mp4").warnings == []
+    assert with_emby.command("emby", "--images", "99").returncode == 2
+
+
+# -- finding -------------------------------------------------------------------------------
+
+
+def test_paths_in_another_unicode_form_match(with_emby: Installation) -> None:
+    for catalogue in with_emby.site._catalogues.values():
+        catalogue["ABC-125"] = {"title": "Café Noël", "actress": ["Zoë Doe"]}
+    with_emby.put("ABC-125.mp4")
+    with_emby.file_everything()
+    with StandInEmby(with_emby.destination, api_key=EMBY_KEY, nfd_paths=True) as emby:
+        with_emby.variables["EMBY_BASE_URL"] = emby.base_url
+        assert with_emby.emby_run().succeeded == 1
+
+
+def test_a_wrong_path_translation_is_bridged_by_folder_and_file_name(
+    with_emby: Installation,
+) -> None:
+    with_emby.variables["EMBY_LIBRARY_PATH"] = "/somewhere/else"
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    assert with_emby.emby_run().succeeded == 1
+    assert shown(with_emby)["Name"] == NAME
+
+
+def test_what_does_not_appear_is_an_error_with_the_path_emby_should_show(
+    with_emby: Installation,
+) -> None:
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    server(with_emby).index_delay_seconds = 60
+    with_emby.emby_run()
+    item = with_emby.item("ABC-123.mp4")
+    message = item.error_message or ""
+    assert message.startswith(f"Emby item not indexed: {PATH} did not appear within 0.75 s")
+    assert item.next_retry_at is not None
+    server(with_emby).scan_now()
+    with_emby.store.queue.retry_by_hand(None)
+    with_emby.process()
+    assert with_emby.emby_run().succeeded == 1
+
+
+def test_early_ones_are_updated_while_others_are_awaited(with_emby: Installation) -> None:
+    emby = server(with_emby)
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    emby.scan_now()
+    with_emby.put("ABC-125.mp4")
+    with_emby.file_everything()
+    emby.index_delay_seconds = 0.6
+    with_emby.variables["EMBY_SCAN_RETRY_DELAYS"] = "0.3,0.5,0.5"
+    emby.forget_requests()
+    assert with_emby.emby_run().succeeded == 2
+    order = [r.path for r in emby.requests if r.method == "POST" and r.path.count("/") >= 2]
+    lists = [n for n, r in enumerate(emby.requests) if r.path.endswith("/Items")]
+    first_update = next(
+        n
+        for n, r in enumerate(emby.requests)
+        if r.method == "POST" and "Refresh" not in r.path and "Images" not in r.path
+    )
+    assert first_update < lists[-1], order
+
+
+def test_a_running_scan_is_not_triggered_again(with_emby: Installation) -> None:
+    emby = server(with_emby)
+    emby.index_delay_seconds = 0.4
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    client = Emby(emby.base_url, EMBY_KEY)
+    client.connect()
+    client.refresh(emby.parent_folder_id)
+    emby.forget_requests()
+    assert with_emby.emby_run().succeeded == 1
+    assert emby.counts().get("refresh_item", 0) == 0
+
+
+def test_files_that_emby_merged_are_reported_not_overwritten(installation: Installation) -> None:
+    with StandInEmby(installation.destination, api_key=EMBY_KEY, library_kind="movies") as emby:
+        installation.emby = emby
+        installation.put("ABC-123.mp4", "ABC-125.mp4")
+        installation.file_everything()
+        summary = installation.emby_run()
+        assert (summary.succeeded, summary.failed) == (1, 1)
+        by_status = {item.status: item for item in installation.store.looks.find()}
+        message = by_status[Status.ERROR].error_message or ""
+        assert message.startswith("Emby update failed: Emby shows this file as a version of ")
+        assert "home videos" in message
+        done = by_status[Status.COMPLETED]
+        assert done.warnings is not None
+        assert done.warnings[0] == "Emby shows 2 files as versions of one item"
+        (found,) = emby.items_by_path().values()
+        assert found["Name"] == Path(done.new_path or "").stem
+
+
+# -- writing -------------------------------------------------------------------------------
+
+
+def test_a_late_save_of_the_server_is_written_over(installation: Installation) -> None:
+    with StandInEmby(installation.destination, api_key=EMBY_KEY, late_save_seconds=0.0) as emby:
+        installation.emby = emby
+        installation.put("ABC-123.mp4")
+        installation.file_everything()
+        assert installation.emby_run().succeeded == 1
+        assert shown(installation)["Name"] == NAME
+
+
+def test_an_update_that_stores_nothing_is_found_out(with_emby: Installation) -> None:
+    server(with_emby).drop_updates(5)
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    with_emby.emby_run()
+    message = with_emby.item("ABC-123.mp4").error_message or ""
+    assert message.startswith("Emby update failed: Name, ForcedSortName")
+    assert with_emby.item("ABC-123.mp4").emby_item_id == shown(with_emby)["Id"]
+
+
+def test_an_item_deleted_between_find_and_update(with_emby: Installation) -> None:
+    with_emby.put("ABC-123.mp4", "ABC-125.mp4")
+    with_emby.file_everything()
+    emby = server(with_emby)
+    emby.scan_now()
+    gone = shown(with_emby)["Id"]
+    emby.fail(404, match=lambda request: request.path.endswith(f"/Items/{gone}"))
+    summary = with_emby.emby_run()
+    assert (summary.succeeded, summary.failed) == (1, 1)
+    message = with_emby.item("ABC-123.mp4").error_message or ""
+    assert message == "Emby update failed: Emby answered 404 to the item"
+
+
+# -- pictures ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("body", "warning"),
+    [
+        (b"", "picture: the answer was empty (status 404)"),
+        (b"<html>", "picture: the answer is no picture (status 404)"),
+        (jpeg("x")[:-40], "picture: the picture is broken"),
+        (b"\0" * 21_000_000, "picture: The picture answered with more than 20971520 bytes"),
+    ],
+)
+def test_bad_pictures_are_warnings(with_emby: Installation, body: bytes, warning: str) -> None:
+    with_emby.site.put_picture("abc123.jpg", body)
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    assert with_emby.emby_run().succeeded == 1
+    item = with_emby.item("ABC-123.mp4")
+    assert item.warnings is not None
+    assert item.warnings[0].startswith(warning)
+
+
+def test_a_png_that_says_it_is_a_jpeg(with_emby: Installation) -> None:
+    with_emby.site.put_picture("abc123.jpg", png("x"), "image/jpeg")
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    assert with_emby.emby_run().succeeded == 1
+    uploads = [r for r in server(with_emby).requests if "/Images/" in r.path]
+    assert {r.header("Content-Type") for r in uploads} == {"image/png"}
+
+
+def test_a_picture_host_that_does_not_exist_and_one_that_is_not_ours(
+    with_emby: Installation,
+) -> None:
+    """No token leaves for another server than that of the API."""
+    from embyproc.demo.wordpress import StandInWordPress
+
+    with StandInWordPress({}, token="other") as stranger:
+        stranger.put_picture("pic.jpg", jpeg("x"))
+        for catalogue in with_emby.site._catalogues.values():
+            catalogue["ABC-123"] = entry("x", image_cropped=f"{stranger.base_url}/plain/pic.jpg")
+            catalogue["ABC-125"] = entry("y", image_cropped="http://no-such-host.invalid/x.jpg")
+        with_emby.put("ABC-123.mp4", "ABC-125.mp4")
+        with_emby.file_everything()
+        assert with_emby.emby_run().succeeded == 2
+        assert stranger.requests
+        assert all(r.header("Authorization") == "" for r in stranger.requests)
+    (warning, *_) = with_emby.item("ABC-125.mp4").warnings or [""]
+    assert warning.startswith("picture: The picture at no-such-host.invalid cannot be reached")
+
+
+def test_a_refused_upload_is_a_warning(with_emby: Installation) -> None:
+    server(with_emby).fail(500, match=lambda r: r.method == "POST" and "/Images/" in r.path)
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    assert with_emby.emby_run().succeeded == 1
+    assert with_emby.item("ABC-123.mp4").warnings == ["pictures: Emby answered 500 to a picture"]
+
+
+# -- outages and refusals ------------------------------------------------------------------
+
+
+def test_an_outage_burns_no_retries_and_heals_by_itself(with_emby: Installation) -> None:
+    with_emby.put("ABC-123.mp4", "ABC-125.mp4")
+    with_emby.file_everything()
+    server(with_emby).stop()
+    for _ in range(3):
+        summary = with_emby.emby_run()
+        assert (summary.claimed, summary.failed) == (0, 0)
+    state = with_emby.store.services.states()["emby"]
+    assert state.failures == 1
+    assert state.down_since is not None
+    server(with_emby).start()
+    with_emby.store.database.execute("UPDATE services SET open_until = now()")
+    assert with_emby.emby_run().succeeded == 2
+    assert with_emby.store.services.states() == {}
+    assert {item.retry_count for item in with_emby.store.looks.find()} == {0}
+
+
+@pytest.mark.parametrize("kind", [401, 403, 429, 503, "reset", "html200", "redirect"])
+def test_a_server_that_does_not_work_blames_no_item(with_emby: Installation, kind: Any) -> None:
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    server(with_emby).fail(kind)
+    done = with_emby.command("emby")
+    assert done.returncode == 0
+    assert "Traceback" not in done.stderr
+    item = with_emby.item("ABC-123.mp4")
+    assert (item.status, item.retry_count) == (Status.MOVED, 0)
+
+
+def test_going_down_in_the_middle_gives_the_rest_back(with_emby: Installation) -> None:
+    with_emby.put(*(f"ROW-{n}.mp4" for n in range(100, 140)))
+    with_emby.file_everything()
+    calls = iter(range(10_000))
+    server(with_emby).fail("reset", match=lambda request: next(calls) > 60)
+    with_emby.emby_run()
+    counts = with_emby.store.looks.counts()
+    assert counts[Status.COMPLETED] >= 3
+    assert counts[Status.COMPLETED] + counts[Status.MOVED] == 40
+    server(with_emby).heal()
+    with_emby.store.database.execute("UPDATE services SET open_until = now()")
+    with_emby.emby_run()
+    assert with_emby.store.looks.counts()[Status.COMPLETED] == 40
+
+
+@pytest.mark.parametrize(
+    ("kind", "begins"),
+    [(404, "Emby scan failed: Emby answered 404"), (500, "Emby scan failed: Emby answered 500")],
+)
+def test_a_refused_scan(with_emby: Installation, kind: int, begins: str) -> None:
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    server(with_emby).fail(kind, match=lambda request: request.path.endswith("/Refresh"))
+    with_emby.emby_run()
+    assert (with_emby.item("ABC-123.mp4").error_message or "").startswith(begins)
+
+
+@pytest.mark.parametrize("status", [414, 500, "truncated", "html200"])
+def test_a_list_that_fails_once_is_asked_for_again(with_emby: Installation, status: Any) -> None:
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    server(with_emby).fail(status, times=1, match=lambda r: r.path.endswith("/Items"))
+    assert with_emby.emby_run().succeeded == 1
+
+
+def test_an_address_with_an_empty_part_is_never_sent(with_emby: Installation) -> None:
+    client = Emby(server(with_emby).base_url, EMBY_KEY)
+    client.connect()
+    server(with_emby).forget_requests()
+    for item_id, kind in (("", "Primary"), ("5", ""), ("..", "Primary"), (" ", "Logo")):
+        with pytest.raises(EmbyRefused, match="not sent"):
+            client.delete_image(item_id, kind, 0)
+    with pytest.raises(EmbyRefused, match="not sent"):
+        client.update({"Name": "x"})
+    assert server(with_emby).requests == []
+
+
+# -- other servers -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["", "/", "/emby", "/emby/"])
+def test_with_and_without_the_prefix(with_emby: Installation, suffix: str) -> None:
+    with_emby.variables["EMBY_BASE_URL"] = server(with_emby).base_url + suffix
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    assert with_emby.emby_run().succeeded == 1
+
+
+def test_jellyfin(installation: Installation) -> None:
+    with StandInEmby(installation.destination, api_key=EMBY_KEY, kind="jellyfin") as emby:
+        installation.emby = emby
+        installation.put("ABC-123.mp4", "ABC-125.mp4")
+        installation.file_everything()
+        assert installation.emby_run().succeeded == 2
+        assert shown(installation)["Name"] == NAME
+        assert not emby.contract_violations
+        assert not emby.forbidden_calls
+
+
+# -- by hand, and secrets ------------------------------------------------------------------
+
+
+def test_dry_run_shows_field_by_field_and_changes_nothing(with_emby: Installation) -> None:
+    with_emby.put("ABC-123.mp4", "ABC-125.mp4")
+    with_emby.file_everything()
+    missing = with_emby.command("emby", "--dry-run").stdout
+    assert f"{PATH}: not indexed yet: a scan would be triggered" in missing
+    server(with_emby).scan_now()
+    before = shown(with_emby)
+    done = with_emby.command("emby", "--dry-run")
+    assert f"-> '{NAME}'" in done.stdout
+    assert "ProductionYear: None -> 2025" in done.stdout
+    assert shown(with_emby) == before
+    assert with_emby.store.looks.counts()[Status.MOVED] == 2
+    assert not [r for r in server(with_emby).requests if r.method != "GET"]
+
+
+def test_once_narrates_one_item(with_emby: Installation) -> None:
+    with_emby.put("ABC-123.mp4", "ABC-125.mp4")
+    with_emby.file_everything()
+    done = with_emby.command("emby", "--once")
+    assert "triggered" in done.stdout
+    assert "in Emby" in done.stdout
+    assert with_emby.store.looks.counts()[Status.COMPLETED] == 1
+
+
+def test_run_does_it_all_in_one_process(with_emby: Installation) -> None:
+    with_emby.put("ABC-123.mp4")
+    done = with_emby.command("run", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["command"] == "run"
+    assert with_emby.item("ABC-123.mp4").status is Status.COMPLETED
+    os.rename(with_emby.watch, with_emby.watch.parent / "unplugged")
+    broken = with_emby.command("run")
+    assert broken.returncode == 2
+    assert "WATCH_DIR: " in broken.stderr
+
+
+def test_no_secret_in_any_url_or_output(with_emby: Installation) -> None:
+    told = ""
+    kinds: list[Any] = [500, 401, 404, "html200", "truncated", "reset", "redirect"]
+    for number, kind in enumerate(kinds):
+        server(with_emby).heal()
+        server(with_emby).fail(kind, match=lambda r: "Public" not in r.path)
+        with_emby.put(f"ROW-{200 + number}.mp4")
+        with_emby.file_everything()
+        for words in (("emby", "--json"), ("emby", "--once"), ("status",), ("list",)):
+            done = with_emby.command(*words)
+            told += done.stdout + done.stderr
+        for table in ("services", "queue_events", "processing_queue", "runs"):
+            told += str(with_emby.store.database.rows(f"SELECT * FROM {table}"))
+        with_emby.store.database.execute("DELETE FROM services")
+    for secret in (EMBY_KEY, TOKEN, REFRESH_TOKEN):
+        assert secret not in told
+        for request in (*server(with_emby).requests, *with_emby.site.requests):
+            assert secret not in request.target
