@@ -252,6 +252,9 @@ class RunSummary:
     items: list[dict[str, Any]] = field(default_factory=list)
     # Sentences about what did not stop the run but a person may want to mend.
     problems: list[str] = field(default_factory=list)
+    # Services whose outage has lasted long enough to wake somebody.
+    outages: list[str] = field(default_factory=list)
+    exit_code: int = 0
 
     def counts(self) -> dict[str, int]:
         """What is worth remembering in the row of the run."""

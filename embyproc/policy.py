@@ -83,5 +83,7 @@ def what_happens_next(item: Item, *, max_retries: int, now: datetime) -> str:
 
 
 def exit_code(summary: RunSummary) -> int:
-    """1 when an item was given up in this run: one mail for one dead letter."""
+    """3 for an outage that has lasted, 1 for an item given up in this run: each once."""
+    if summary.outages:
+        return 3
     return 1 if summary.given_up else 0

@@ -58,6 +58,16 @@ def status_facts(app: App) -> dict[str, Any]:
             }
             for waiting in looks.oldest_waiting()
         ],
+        "services": [
+            {
+                "name": state.name,
+                "down_since": json_value(state.down_since),
+                "open_until": json_value(state.open_until),
+                "failures": state.failures,
+                "last_error": state.last_error,
+            }
+            for state in looks.services_down()
+        ],
         "runs": [
             {**record.as_json(), "seconds_ago": round((now - record.started_at).total_seconds(), 1)}
             for record in app.store.runs.last_of([*STAGES, "run"])
@@ -78,13 +88,16 @@ def show_status(app: App, facts: dict[str, Any]) -> None:
         report.line(f"last {record['command']}: {started} ago, {_outcome(record)}")
     if not facts["runs"]:
         report.line("no stage has run yet; crontab.example shows how cron starts them")
+    for service in facts["services"]:
+        since = age(datetime.fromisoformat(service["down_since"]), now)
+        report.line(f"down: {service['name']} for {since}: {printable(service['last_error'])}")
     for item in facts["given_up_items"]:
         report.line(
             f"given up: {item['id']} {printable(item['file_path'])}: "
             f"{printable(item['error_message'])} (embyproc retry {item['id']})"
         )
     if (hidden := facts["given_up"] - len(facts["given_up_items"])) > 0:
-        report.line(f"given up: {hidden} more (embyproc list --status error)")
+        report.line(f"given up: {hidden} more (embyproc list --given-up)")
 
 
 def _outcome(record: dict[str, Any]) -> str:
@@ -111,15 +124,20 @@ def _short(item: Item) -> dict[str, Any]:
 @click.option(
     "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many."
 )
+@click.option("--given-up", is_flag=True, help="Only items that wait for a person.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list of rows on stdout.")
 @click.pass_obj
-def list_command(app: App, status: str | None, limit: int, as_json: bool) -> None:
+def list_command(app: App, status: str | None, limit: int, given_up: bool, as_json: bool) -> None:
     """Items, newest first.
 
     \b
     embyproc list --status error
+    embyproc list --given-up
     """
-    items = app.store.looks.find(status=Status(status) if status else None, limit=limit)
+    if given_up:
+        items = app.store.looks.given_up(app.config.max_retries, limit)
+    else:
+        items = app.store.looks.find(status=Status(status) if status else None, limit=limit)
     if as_json:
         app.print_json([item.as_json() for item in items])
         return

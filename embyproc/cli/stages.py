@@ -6,7 +6,6 @@ from typing import Any, NoReturn
 
 import click
 
-from embyproc import policy
 from embyproc.cli.context import ITEM_ID, App
 from embyproc.errors import ConfigError, EmbyprocError, UnknownItem
 from embyproc.models import RunSummary, Status
@@ -64,13 +63,15 @@ def run_stage(app: App, command: str, options: Options, stage: Callable[[Run], N
 def end_with(app: App, summary: RunSummary, as_json: bool) -> NoReturn:
     """Tell what was done and end with the exit code that it deserves."""
     show_summary(app, summary, as_json)
-    raise click.exceptions.Exit(policy.exit_code(summary))
+    raise click.exceptions.Exit(summary.exit_code)
 
 
 def show_summary(app: App, summary: RunSummary, as_json: bool) -> None:
     if as_json:
         app.print_json(summary.as_json())
         return
+    for outage in summary.outages:
+        app.report.line(f"outage: {printable(outage)}")
     for problem in summary.problems:
         app.report.line(f"note: {printable(problem)}")
     for item in summary.items:

@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 
 from embyproc.errors import FileTrouble
@@ -51,3 +52,27 @@ def name_limit(folder: str) -> int:
         return os.pathconf(folder, "PC_NAME_MAX")
     except (OSError, ValueError):
         return 255
+
+
+def sweep_leftovers(root: str, are_over: Callable[[Sequence[int]], set[int]]) -> None:
+    """Remove temporary files whose runs are over; those of living runs are never touched."""
+    found: list[tuple[int, str]] = []
+    for folder, _, names in os.walk(root):
+        for name in names:
+            if match := _LEFTOVER.fullmatch(name):
+                found.append((int(match[2]), os.path.join(folder, name)))
+    over = are_over([run_id for run_id, _ in found])
+    for run_id, path in found:
+        if run_id in over:
+            with suppress(OSError):
+                os.unlink(path)
+
+
+def find_below(root: str, names: Collection[str]) -> dict[str, list[str]]:
+    """Where files of these names are below `root`."""
+    found: dict[str, list[str]] = {}
+    for folder, _, present in os.walk(root):
+        for name in present:
+            if name in names:
+                found.setdefault(name, []).append(os.path.join(folder, name))
+    return found

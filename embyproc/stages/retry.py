@@ -1,4 +1,4 @@
-"""retry: errors whose time has come are queued again."""
+"""retry: errors whose time has come are queued again; queue and disk are made to agree."""
 
 from embyproc.config import Config
 from embyproc.models import RunSummary
@@ -9,6 +9,10 @@ from embyproc.store import Store
 def run(run: Run) -> None:
     ids = run.store.queue.retry_due(run.config.max_retries, run.options.item_limit)
     _tell(run.summary, ids)
+    if run.store.looks.needs_reconciling():
+        from embyproc.stages.reconcile import reconcile  # most runs have nothing to put right
+
+        reconcile(run)
     run.store.runs.prune()
 
 

@@ -4,17 +4,22 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from types import FrameType
 from typing import Any
 
 from embyproc import policy
 from embyproc.config import Config
+from embyproc.errors import DatabaseUnusable
 from embyproc.liveness import is_certainly_gone, own_process
-from embyproc.models import Failed, Item, RunSummary, Stage
+from embyproc.models import EMBY, Failed, Item, RunSummary, Stage
 from embyproc.store import Store
 from embyproc.store.runs import Heartbeat
+
+# How long to try to reach a database again that went away in the middle of a run.
+_RECONNECT_SECONDS = 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +88,11 @@ class Run:
             else:
                 self.summary.items.append(describe(item))
 
+    def fail_moved(self, item: Item, message: str) -> None:
+        """An item that waits for Emby cannot go on; by legal moves only."""
+        if self.store.queue.claim_one(EMBY, self.id, item.id):
+            self.fail(EMBY, [(item, message)])
+
     def give_up(self, item: Item) -> None:
         """Note a dead letter: it is announced once, by this run's exit code."""
         self.summary.given_up += 1
@@ -122,18 +132,43 @@ def running(store: Store, config: Config, command: str, options: Options) -> Ite
         summary=RunSummary(command=command, run_id=run_id),
     )
     run.heartbeat.start()
-    code = 3
+    run.summary.exit_code = 3
     try:
         with _stop_on_signals(run.stopping):
             for item in release_dead(store):
                 run.give_up(item)
             yield run
-        code = policy.exit_code(run.summary)
+        _alert_outages(run)
+        run.summary.exit_code = policy.exit_code(run.summary)
     finally:
         run.heartbeat.stop()
         run.summary.seconds = time.monotonic() - started
-        store.queue.release(run_id, "the run ended before it came to this item")
-        store.runs.finish(run_id, code, run.summary.counts())
+        _end(store, run)
+
+
+def _end(store: Store, run: Run) -> None:
+    """Give back what is left and record the end; a server that restarts is waited for, so that
+    nobody takes the run for dead and its items for deadly."""
+    deadline = time.monotonic() + _RECONNECT_SECONDS
+    while True:
+        try:
+            store.queue.release(run.id, "the run ended before it came to this item")
+            store.runs.finish(run.id, run.summary.exit_code, run.summary.counts())
+            return
+        except DatabaseUnusable:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+            with suppress(DatabaseUnusable):
+                store.reconnect()
+
+
+def _alert_outages(run: Run) -> None:
+    """A service that has been down for long is announced, once for each outage."""
+    config = run.config
+    for state in run.store.services.alert(timedelta(minutes=config.outage_alert_minutes)):
+        since = f"{state.down_since:%Y-%m-%d %H:%M}" if state.down_since else "long ago"
+        run.summary.outages.append(f"{state.name} is down since {since} UTC: {state.last_error}")
 
 
 def release_dead(store: Store) -> list[Item]:

@@ -16,8 +16,11 @@ class Store:
     """Everything the program keeps in PostgreSQL, over one connection."""
 
     def __init__(self, database: Database, reopen: Callable[[], Database]) -> None:
-        self.database = database
         self.reopen = reopen
+        self._use(database)
+
+    def _use(self, database: Database) -> None:
+        self.database = database
         self.queue = Queue(database)
         self.runs = Runs(database)
         self.looks = Looks(database)
@@ -27,6 +30,11 @@ class Store:
     @property
     def clock(self) -> Clock:
         return self.database.clock
+
+    def reconnect(self) -> None:
+        """A new connection in place of one that was cut; raises DatabaseUnusable."""
+        self.database.close()
+        self._use(self.reopen())
 
     def close(self) -> None:
         self.database.close()

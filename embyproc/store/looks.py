@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from embyproc.models import Event, Item, Status
+from embyproc.models import Event, Item, ServiceState, Status
 from embyproc.policy import NO_MOVIE_CODE
 from embyproc.store.database import Database
+from embyproc.store.queue import DEAD_AFTER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,16 @@ class Looks:
         )
         return [Item.from_row(row) for row in rows]
 
+    def planned(self) -> list[Item]:
+        """Waiting items for which an earlier run had recorded a plan."""
+        rows = self._database.rows(
+            """
+            SELECT * FROM processing_queue
+            WHERE status = 'pending' AND planned_path IS NOT NULL ORDER BY id
+            """
+        )
+        return [Item.from_row(row) for row in rows]
+
     def is_waiting(self, status: Status) -> bool:
         return bool(
             self._database.scalar(
@@ -55,6 +66,28 @@ class Looks:
                 {"status": status},
             )
         )
+
+    def needs_reconciling(self) -> bool:
+        """Whether anything could disagree with the disk: planned rows, filed ones, dead runs."""
+        return bool(
+            self._database.scalar(
+                """
+                SELECT EXISTS (SELECT FROM processing_queue WHERE status = 'moved')
+                    OR EXISTS (SELECT FROM processing_queue
+                               WHERE status = 'pending' AND planned_path IS NOT NULL)
+                    OR EXISTS (SELECT FROM runs
+                               WHERE finished_at IS NULL AND heartbeat_at < %(silent)s)
+                """,
+                {"silent": self._database.clock.now() - DEAD_AFTER},
+            )
+        )
+
+    def services_down(self) -> list[ServiceState]:
+        """Services that are down, by name."""
+        rows = self._database.rows(
+            "SELECT * FROM services WHERE down_since IS NOT NULL ORDER BY name"
+        )
+        return [ServiceState(**row) for row in rows]
 
     def of_codes(self, codes: Sequence[str]) -> list[Item]:
         """Every item of these works, oldest first."""

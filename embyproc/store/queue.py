@@ -142,6 +142,47 @@ class Queue:
         """Give back one step some of the rows that `run` holds."""
         return self._release(run, list(ids), reason)
 
+    def follow_file(self, item_id: int, old_path: str, new_path: str, note: str) -> None:
+        """A file waiting for Emby was moved by hand: keep where it is now."""
+        with self._database.transaction():
+            touched = self._database.execute(
+                """
+                UPDATE processing_queue SET new_path = %(new)s, note = %(note)s
+                WHERE id = %(id)s AND status = 'moved' AND new_path = %(old)s
+                """,
+                {"id": item_id, "old": old_path, "new": new_path, "note": note},
+            )
+            if touched:
+                self.add_event(item_id, Status.MOVED, note)
+
+    def add_event(self, item_id: int, status: Status, message: str) -> None:
+        """Something that happened to an item without changing its status."""
+        self._database.execute(
+            """
+            INSERT INTO queue_events (item, "from", "to", message)
+            VALUES (%(id)s, %(status)s, %(status)s, %(message)s)
+            """,
+            {"id": item_id, "status": status, "message": message},
+        )
+
+    def claim_one(self, stage: Stage, run: int, item_id: int) -> bool:
+        """Claim this very row, if it waits for the stage."""
+        touched = self._database.execute(
+            """
+            UPDATE processing_queue SET status = %(holds)s, claimed_by = %(run)s,
+                claimed_at = %(now)s, note = NULL
+            WHERE id = %(id)s AND status = %(takes)s
+            """,
+            {
+                "id": item_id,
+                "run": run,
+                "takes": stage.takes,
+                "holds": stage.holds,
+                "now": self._database.clock.now(),
+            },
+        )
+        return touched == 1
+
     def finish(self, stage: Stage, run: int, results: Sequence[Finished]) -> set[int]:
         """Move claimed rows on; returns the ids that were still ours."""
         if not results:

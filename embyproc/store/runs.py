@@ -5,7 +5,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +15,9 @@ from embyproc.store.database import Database
 from embyproc.store.queue import DEAD_AFTER
 
 BEAT_SECONDS = 10.0
+
+# What is recorded of a run that never said how it ended; as a shell says of SIGKILL.
+KILLED = 137
 
 _KEEP_RUNS = timedelta(days=7)
 
@@ -57,6 +60,30 @@ class Runs:
             """
         )
         return [(row["id"], row["process"]) for row in rows]
+
+    def close_dead(self) -> list[int]:
+        """End the rows of runs that died without ending them; returns their ids."""
+        now = self._database.clock.now()
+        rows = self._database.rows(
+            """
+            UPDATE runs SET finished_at = heartbeat_at, exit_code = %(killed)s
+            WHERE finished_at IS NULL AND heartbeat_at < %(silent)s
+            RETURNING id
+            """,
+            {"silent": now - DEAD_AFTER, "killed": KILLED},
+        )
+        return [row["id"] for row in rows]
+
+    def are_over(self, ids: Sequence[int]) -> set[int]:
+        """Which of these runs have ended or are not known."""
+        rows = self._database.rows(
+            """
+            SELECT given.id FROM unnest(%(ids)s::bigint[]) AS given (id)
+            LEFT JOIN runs r ON r.id = given.id WHERE r.id IS NULL OR r.finished_at IS NOT NULL
+            """,
+            {"ids": list(ids)},
+        )
+        return {row["id"] for row in rows}
 
     def beat(self, run: int) -> bool:
         """Say that the run is alive; False when others already had reason to think it dead."""

@@ -51,6 +51,19 @@ class Services:
         """It works: nothing bad needs to be remembered."""
         self._database.execute("DELETE FROM services WHERE name = %(name)s", {"name": name})
 
+    def alert(self, after: timedelta) -> list[ServiceState]:
+        """Services that are down for longer than `after` and were not announced yet."""
+        now = self._database.clock.now()
+        rows = self._database.rows(
+            """
+            UPDATE services SET alerted_at = %(now)s
+            WHERE alerted_at IS NULL AND down_since <= %(since)s AND open_until > %(now)s
+            RETURNING *
+            """,
+            {"now": now, "since": now - after},
+        )
+        return [ServiceState(**row) for row in rows]
+
     # -- the access token ------------------------------------------------------------------
 
     def token(self, name: str, configured: str) -> StoredToken:
