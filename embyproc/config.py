@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from embyproc.errors import ConfigError
 
@@ -20,9 +20,17 @@ def _text(value: str) -> str:
 
 def _folder(value: str) -> Path:
     path = Path(value)
-    if not path.is_absolute():
+    if not path.is_absolute() or "\0" in value or not _is_text(value):
         raise _Wrong("an absolute path such as /volume1/downloads")
     return path
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _url(value: str) -> str:
@@ -50,7 +58,7 @@ def _whole(minimum: int, maximum: int | None = None) -> Callable[[str], int]:
 
     def parse(value: str) -> int:
         # int() also takes '1_000' and ' 7 ': fine for Python, a typing mistake in a .env file.
-        if not value.isascii() or not value.isdigit():
+        if not value.isascii() or not value.isdigit() or len(value) > 15:
             raise _Wrong(expected)
         number = int(value)
         if number < minimum or (maximum is not None and number > maximum):
@@ -99,7 +107,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("DESTINATION_DIR", None, _folder),
     Variable("VIDEO_EXTENSIONS", ".mp4,.mkv,.avi,.wmv", _extensions),
     Variable("STABILITY_MIN_CHECKS", "2", _whole(1, 1000)),
-    Variable("STABILITY_MIN_AGE", "60", _whole(0)),
+    Variable("STABILITY_MIN_AGE", "60", _whole(0, 31_536_000)),
     Variable("MIN_FILE_SIZE", "0", _whole(0)),
     Variable("API_BASE_URL", None, _url),
     Variable("API_TOKEN", None, _text, secret=True),
@@ -120,7 +128,7 @@ VARIABLES: tuple[Variable, ...] = (
     Variable("EMBY_METADATA_COUNTRY", "JP", _text),
     Variable("MAX_RETRIES", "3", _whole(0, 1000)),
     Variable("RETRY_BACKOFF_MINUTES", "1,5,15", _numbers),
-    Variable("OUTAGE_ALERT_MINUTES", "30", _whole(1)),
+    Variable("OUTAGE_ALERT_MINUTES", "30", _whole(1, 525_600)),
     Variable("PING_URL", None, _url, secret=True),
     Variable("DATABASE_URL", None, _database_url, secret=True),
     Variable("DB_HOST", None, _text),
@@ -202,23 +210,30 @@ class Config:
             if variable.secret and (value := getattr(self, variable.name.lower()))
         }
         if self.database_url and "://" in self.database_url:
-            password = urlsplit(self.database_url).password
-            found |= {password} if password else set()
+            # By hand: a password with odd characters is what urlsplit stumbles over.
+            account = self.database_url.split("://", 1)[1].rpartition("@")[0]
+            password = account.partition(":")[2]
+            found |= {password, unquote(password)} - {""}
         return tuple(sorted(found, key=len, reverse=True))
 
 
-def load(environ: Mapping[str, str], env_file: Path | None = None) -> Config:
+def load(
+    environ: Mapping[str, str], env_file: Path | None = None, *, use_env_file: bool = True
+) -> Config:
     """Read the settings; the environment wins over `env_file` (default `./.env` if present).
 
     Raises ConfigError with every problem: the variable, what was found, what was expected.
     """
     problems: list[str] = []
-    given = {**_read_env_file(env_file, problems), **environ}
+    from_file = _read_env_file(env_file, problems) if use_env_file else {}
+    given = {**from_file, **environ}
     values = {v.name.lower(): _value(v, given, problems) for v in VARIABLES}
     values["embyproc_home"] = values["embyproc_home"] or default_home(environ)
     if values["db_host"] is None and values["database_url"] is None:
         partial = [name for name in ("DB_NAME", "DB_USER", "DB_PASSWORD") if given.get(name)]
         problems += [f"{name}: set, but DB_HOST is not; set both or neither" for name in partial]
+    if values["watch_dir"] is not None and values["watch_dir"] == values["destination_dir"]:
+        problems.append("DESTINATION_DIR: is WATCH_DIR itself; expected another folder")
     if problems:
         raise ConfigError(problems)
     return Config(**values)
@@ -234,13 +249,17 @@ def default_home(environ: Mapping[str, str]) -> Path:
 
 def _read_env_file(env_file: Path | None, problems: list[str]) -> dict[str, str]:
     path = env_file or Path(".env")
-    if env_file is None and not path.is_file():
+    try:
+        is_there = path.is_file()
+    except OSError:
+        is_there = False  # a folder that may not be searched: no file of ours
+    if env_file is None and not is_there:
         return {}
     from dotenv import dotenv_values  # only where there is a file to read: start-up counts
 
     try:
         # No interpolation: a token or password may contain a dollar sign.
-        found = dotenv_values(path, interpolate=False) if path.is_file() else None
+        found = dotenv_values(path, interpolate=False) if is_there else None
     except (OSError, UnicodeDecodeError) as error:
         problems.append(f"{path}: cannot be read ({error})")
         return {}

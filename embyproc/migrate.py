@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from embyproc.errors import DatabaseUnusable
+from embyproc.models import Status
 from embyproc.store.database import Database
 
 # Any number that nobody else uses; two processes migrating at once wait for each other on it.
@@ -72,6 +73,7 @@ def migrate(database: Database) -> list[Migration]:
         database.execute("SELECT pg_advisory_xact_lock(%(lock)s)", {"lock": _LOCK})
         state = schema_state(database)
         _refuse_newer(state)
+        _refuse_unknown_statuses(database, state)
         database.execute(_RECORD)
         missing = [m for m in available() if m.version > state.current]
         for migration in missing:
@@ -97,6 +99,20 @@ def ensure_usable(database: Database) -> None:
         f"the database schema is {found} and this program needs version {state.latest}; "
         "make a backup, then run: embyproc migrate"
     )
+
+
+def _refuse_unknown_statuses(database: Database, state: SchemaState) -> None:
+    """Rows of an adopted table that no stage would ever take."""
+    if state.current or not state.has_queue:
+        return
+    rows = database.rows("SELECT DISTINCT status FROM processing_queue ORDER BY status")
+    unknown = [row["status"] for row in rows if row["status"] not in set(Status)]
+    if unknown:
+        listed = ", ".join(repr(status) for status in unknown)
+        raise DatabaseUnusable(
+            f"processing_queue holds rows with the status {listed}, which nothing here knows; "
+            "change or delete them, then run: embyproc migrate"
+        )
 
 
 def _refuse_newer(state: SchemaState) -> None:

@@ -26,7 +26,10 @@ def printable(value: Cell) -> str:
 
 
 def _escape(character: str) -> str:
-    if character.isprintable():
+    from unicodedata import category
+
+    # An ideographic space is a space, though Python does not call it printable.
+    if character.isprintable() or category(character) == "Zs":
         return character
     number = ord(character)
     if 0xDC80 <= number <= 0xDCFF:

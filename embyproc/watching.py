@@ -67,6 +67,8 @@ def file_reason(name: str, extensions: Collection[str]) -> str | None:
     """
     if name.startswith("."):
         return "hidden"
+    if not name.isascii() and _is_undecodable(name):
+        return UNDECODABLE
     stem, ending = split_ending(name)
     if ending not in extensions and ending.lower() not in extensions:
         return "unfinished" if is_temporary(name) else "not a video"
@@ -74,8 +76,6 @@ def file_reason(name: str, extensions: Collection[str]) -> str | None:
         return "unfinished"
     if "sample" in stem.lower() and _SAMPLE.search(stem):
         return "a sample"
-    if not name.isascii() and _is_undecodable(name):
-        return UNDECODABLE
     return None
 
 

@@ -1,6 +1,7 @@
 """The command line: a group whose commands are imported only when they are called."""
 
 import importlib
+import os
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
@@ -63,6 +64,19 @@ class Commands(click.Group):
         except EmbyprocError as error:
             click.echo(app.without_secrets(f"embyproc: {error}"), err=True)
             ctx.exit(error.exit_code)
+        except BrokenPipeError:
+            # Whoever reads has seen enough (`embyproc list | head`); that is no failure.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            ctx.exit(0)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
+        except Exception as error:
+            if os.environ.get("EMBYPROC_DEBUG"):
+                raise
+            said = f"embyproc: internal error: {type(error).__name__}: {error}"
+            hint = "(EMBYPROC_DEBUG=1 shows where)"
+            click.echo(app.without_secrets(f"{said.splitlines()[0]} {hint}"), err=True)
+            ctx.exit(3)
         finally:
             app.close()
 

@@ -36,7 +36,9 @@ class App:
     @property
     def config(self) -> Config:
         if self._config is None:
-            self._config = load(self._environ, self.env_file)
+            # Settings that were handed in are all there is: the demo reads nobody's ./.env.
+            own = self._environ is not os.environ
+            self._config = load(self._environ, self.env_file, use_env_file=not own)
         return self._config
 
     @property

@@ -35,8 +35,10 @@ def status_command(app: App, as_json: bool, max_age: float | None) -> None:
         app.print_json(facts)
     else:
         show_status(app, facts)
-    if max_age is not None and not _fresh(facts, max_age):
-        raise click.exceptions.Exit(1)
+    if max_age is not None:
+        ended = app.store.runs.last_good_end()
+        if ended is None or (app.store.clock.now() - ended).total_seconds() > max_age:
+            raise click.exceptions.Exit(1)
 
 
 def status_facts(app: App) -> dict[str, Any]:
@@ -106,11 +108,6 @@ def _outcome(record: dict[str, Any]) -> str:
     return "ended well" if record["exit_code"] == 0 else f"exit code {record['exit_code']}"
 
 
-def _fresh(facts: dict[str, Any], max_age: float) -> bool:
-    good = [r for r in facts["runs"] if r["finished_at"] and r["exit_code"] in (0, 1)]
-    return any(record["seconds_ago"] <= max_age for record in good)
-
-
 def _short(item: Item) -> dict[str, Any]:
     return {"id": item.id, "file_path": item.file_path, "error_message": item.error_message}
 
@@ -122,7 +119,11 @@ def _short(item: Item) -> dict[str, Any]:
     help="Only items with this status.",
 )
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=50, show_default=True, help="At most this many."
+    "--limit",
+    type=click.IntRange(min=1, max=2**31 - 1),
+    default=50,
+    show_default=True,
+    help="At most this many.",
 )
 @click.option("--given-up", is_flag=True, help="Only items that wait for a person.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list of rows on stdout.")

@@ -23,7 +23,9 @@ NEEDED = {
 def stage_options(function: Callable[..., None]) -> Callable[..., None]:
     """The options every stage has, handed on as one Options value."""
 
-    @click.option("--limit", type=click.IntRange(min=1), help="Take at most this many items.")
+    @click.option(
+        "--limit", type=click.IntRange(min=1, max=2**31 - 1), help="Take at most this many items."
+    )
     @click.option("--once", is_flag=True, help="Exactly one item, each step narrated.")
     @click.option(
         "--max-runtime",
@@ -87,7 +89,7 @@ def show_summary(app: App, summary: RunSummary, as_json: bool) -> None:
 @click.command("scan")
 @click.option(
     "--settle",
-    type=click.FloatRange(min=0),
+    type=click.FloatRange(min=0, max=3600),
     metavar="SECONDS",
     help="Look twice, this far apart: for ad-hoc use without cron.",
 )
@@ -276,6 +278,8 @@ def retry_command(
     embyproc retry            due errors, as cron does it
     embyproc retry 12 15      these, now
     """
+    if ids and every:
+        raise click.UsageError("Give IDs or --all, not both.")
     if ids or every:
         _retry_by_hand(app, None if every else ids, options, as_json)
         return

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from embyproc.errors import FileTrouble
 from embyproc.files.move import sync_folder, trouble
+from embyproc.models import Item
 
 _LEFTOVER = re.compile(r"\.embyproc-(\d+)-(\d+)\.part")
 
@@ -32,6 +33,17 @@ def names_in(folder: str) -> list[str]:
         return os.listdir(folder)
     except OSError as error:
         raise FileTrouble(f"File error: {error.strerror} ({folder})") from error
+
+
+def has_changed(item: Item) -> bool:
+    """Whether the file is not the one, or not in the state, that was queued."""
+    if item.inode is None:
+        return False  # an adopted row: nothing is known of its file
+    try:
+        found = os.lstat(item.file_path)
+    except OSError:
+        return False  # what is wrong there is told by whoever tries to move it
+    return (found.st_size, found.st_mtime_ns) != (item.size, item.mtime_ns)
 
 
 def make_folder(folder: str) -> None:

@@ -3,7 +3,9 @@
 import errno
 import fcntl
 import os
+import signal
 import stat
+import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +28,10 @@ from embyproc.watching import (
 _F_SETLEASE = getattr(fcntl, "F_SETLEASE", 1024)
 
 _SIGN = 1 << 63
+
+# Bytes of a path, and characters below which it cannot have so many.
+_LONG_PATH = 2600
+_SHORT_PATH = _LONG_PATH // 4
 
 # From here on a second thread pays: opening a file waits for the disk, not for Python.
 _MANY = 500
@@ -89,12 +95,23 @@ class Walk:
                     self._skip(entry.path, reason)
                 else:
                     subfolders.append(entry.path)
-            elif reason := file_reason(entry.name, self.extensions):
-                others.append(entry.name)
+            elif reason := self._file_reason(entry):
+                if reason != UNDECODABLE:
+                    others.append(entry.name)
                 self._skip(entry.path, reason)
             else:
                 films.append(entry)
         return subfolders, films, others
+
+    def _file_reason(self, entry: "os.DirEntry[str]") -> str | None:
+        reason = file_reason(entry.name, self.extensions)
+        if reason is None:
+            # PostgreSQL's indexes take no key that is much longer.
+            too_long = len(entry.path) > _SHORT_PATH and len(os.fsencode(entry.path)) > _LONG_PATH
+            return "its path is too long" if too_long else None
+        if reason == "not a video" and entry.is_symlink():
+            return "a symbolic link"
+        return reason
 
     def _films(
         self, folder: str, films: list["os.DirEntry[str]"], others: list[str]
@@ -133,7 +150,7 @@ class Walk:
     def _skip(self, path: str, reason: str) -> None:
         self.skipped += 1
         self.on_skip(path, reason)
-        if reason == UNDECODABLE:
+        if reason in (UNDECODABLE, "its path is too long"):
             self._note(f"{path!r} is left alone: {reason}; rename it")
 
     def _note(self, problem: str) -> None:
@@ -175,8 +192,9 @@ def is_open_for_writing(path: str) -> bool:
     """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return False
+    except OSError as error:
+        # Refused to wait: a writer holds a lease of its own, as Samba does for its clients.
+        return error.errno in (errno.EAGAIN, errno.EWOULDBLOCK)
     try:
         fcntl.fcntl(handle, _F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
@@ -187,7 +205,13 @@ def is_open_for_writing(path: str) -> bool:
 
 
 def open_for_writing(paths: Sequence[str]) -> list[str]:
-    """Those of `paths` that somebody writes to; many are asked for by two threads."""
+    """Those of `paths` that somebody writes to; many are asked for by two threads.
+
+    Whoever opens a file while we hold the lease makes the kernel tell us by SIGIO, which would
+    end the program; ignored, the lease is simply given back by closing the file.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGIO, signal.SIG_IGN)
     if len(paths) < _MANY:
         return [path for path in paths if is_open_for_writing(path)]
     from concurrent.futures import ThreadPoolExecutor

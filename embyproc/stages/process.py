@@ -9,7 +9,7 @@ from embyproc import policy
 from embyproc.clients.wordpress import Lookup, WordPress
 from embyproc.errors import RetryLater, ServiceDown, StaleClaim, Stopped, TokenRefused
 from embyproc.extract import Extraction, extract
-from embyproc.files.place import names_in
+from embyproc.files.place import has_changed, names_in
 from embyproc.models import PROCESS, Finished, Item, Metadata, Status
 from embyproc.stages.filing import Cabinet, Filing
 from embyproc.stages.metadata import Sources
@@ -134,6 +134,9 @@ class Process:
                 return
         except RetryLater as error:
             self._run.fail(PROCESS, [(item, str(error))])
+            return
+        if has_changed(item):
+            self._give_back(item, "the file has changed since it was queued; scan waits for it")
             return
         if extraction.code is None:
             name = os.path.basename(item.file_path)

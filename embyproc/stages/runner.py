@@ -12,7 +12,7 @@ from typing import Any
 
 from embyproc import policy
 from embyproc.config import Config
-from embyproc.errors import DatabaseUnusable
+from embyproc.errors import DatabaseUnusable, EmbyprocError
 from embyproc.liveness import is_certainly_gone, own_process
 from embyproc.models import EMBY, Failed, Item, RunSummary, Stage
 from embyproc.store import Store
@@ -140,6 +140,9 @@ def running(store: Store, config: Config, command: str, options: Options) -> Ite
             yield run
         _alert_outages(run)
         run.summary.exit_code = policy.exit_code(run.summary)
+    except EmbyprocError as error:
+        run.summary.exit_code = error.exit_code
+        raise
     finally:
         run.heartbeat.stop()
         run.summary.seconds = time.monotonic() - started

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from embyproc import policy
 from embyproc.config import Config
+from embyproc.errors import Stopped
 from embyproc.files.walk import Walk, folder_identity, is_gone, open_for_writing
-from embyproc.models import Failed, RunSummary
+from embyproc.models import Failed, Item, RunSummary
 from embyproc.stages.mounts import refuse_unmounted
 from embyproc.stages.runner import Options, Run
 from embyproc.store import Store
@@ -29,20 +30,33 @@ class Judged:
 
 def run(run: Run, *, settle: float | None = None, progress: Progress = lambda count: None) -> None:
     """One look at the watch folder, or with `settle` two looks that many seconds apart."""
-    _look(run, progress)
-    if settle is not None and not run.stopping.wait(settle):
-        _look(run, progress)
+
+    def told(count: int) -> None:
+        if run.stopping.is_set() or not run.heartbeat.alive:
+            raise Stopped("scan was asked to stop; nothing was changed")
+        progress(count)
+
+    try:
+        _look(run, told)
+        if settle is not None and not run.stopping.wait(settle):
+            _look(run, told)
+    except Stopped as stopped:
+        run.summary.problems.append(str(stopped))
 
 
 def _look(run: Run, progress: Progress) -> None:
     store, config, summary = run.store, run.config, run.summary
     root, walk = _walk(config)
-    identity = _load(store, root, walk, progress)
+    identity, films = _load(store, root, walk, progress)
     _judge(store, config)
     _hold_back_open_files(store)
+    progress(films)
     missing = _vanished(run, root)
     queued = store.sightings.apply(root, run.options.item_limit, told=_TOLD)
-    store.sightings.remember_folder(root, identity, walk.entries)
+    if queued is None:
+        summary.problems.append("another scan is at work at this moment: left to it")
+        return
+    store.sightings.remember_folder(root, identity, films)
 
     summary.claimed += queued.count + len(missing)
     summary.succeeded += queued.count
@@ -120,12 +134,12 @@ def _walk(config: Config) -> tuple[str, Walk]:
     )
 
 
-def _load(store: Store, root: str, walk: Walk, progress: Progress) -> tuple[int, int]:
+def _load(store: Store, root: str, walk: Walk, progress: Progress) -> tuple[tuple[int, int], int]:
     """Walk and hand what is seen to the store; refuse a folder that looks unmounted."""
     identity = folder_identity(root, "WATCH_DIR")
-    store.sightings.load(walk, progress)
-    refuse_unmounted(store, "WATCH_DIR", root, identity, walk.entries)
-    return identity
+    films = store.sightings.load(walk, progress)
+    refuse_unmounted(store, "WATCH_DIR", root, identity, films)
+    return identity, films
 
 
 def _judge(store: Store, config: Config) -> None:
@@ -145,7 +159,7 @@ def _hold_back_open_files(store: Store) -> None:
             store.sightings.hold_back(writing)
 
 
-def _vanished(run: Run, root: str) -> list[Failed]:
+def _vanished(run: Run, root: str) -> list[Item]:
     """Waiting items whose file is certainly gone become errors; scan brings them back with it."""
     config, now = run.config, run.store.clock.now()
     failures = []
@@ -165,4 +179,4 @@ def _vanished(run: Run, root: str) -> list[Failed]:
     for item in failed:
         if policy.is_given_up(item, max_retries=config.max_retries):
             run.give_up(item)
-    return failures
+    return failed

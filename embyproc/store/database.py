@@ -125,7 +125,12 @@ def open_database(parameters: Mapping[str, Any], clock: Clock | None = None) -> 
     """
     parameters = _parsed(parameters["dsn"]) if "dsn" in parameters else parameters
     place = _place(parameters)
-    settings = {"connect_timeout": _CONNECT_SECONDS, "application_name": "embyproc", **parameters}
+    settings = {
+        "connect_timeout": _CONNECT_SECONDS,
+        "application_name": "embyproc",
+        **parameters,
+        "client_encoding": "UTF8",  # whatever PGCLIENTENCODING says
+    }
     try:
         connection = psycopg2.connect(**settings)
     except psycopg2.Error as error:

@@ -269,13 +269,19 @@ class Queue:
         now = self._database.clock.now()
         rows = self._database.rows(
             """
-            WITH dead AS MATERIALIZED (
-                SELECT q.id, r.id AS run, r.host, r.finished_at,
-                       q.deaths + (r.id IS NOT NULL AND r.finished_at IS NULL)::int AS deaths
+            WITH suspects AS MATERIALIZED (
+                SELECT q.id, q.claimed_by, r.id AS run, r.host, r.finished_at
                 FROM processing_queue q LEFT JOIN runs r ON r.id = q.claimed_by
                 WHERE q.status IN ('processing', 'emby_pending')
                   AND (r.id IS NULL OR r.finished_at IS NOT NULL OR r.heartbeat_at < %(silent)s
                        OR r.id = ANY (%(gone)s::bigint[]))
+            ), dead AS MATERIALIZED (
+                -- Between that look and this lock the row may have become another run's.
+                SELECT q.id, s.run, s.host, s.finished_at,
+                       q.deaths + (s.run IS NOT NULL AND s.finished_at IS NULL)::int AS deaths
+                FROM processing_queue q JOIN suspects s ON s.id = q.id
+                WHERE q.status IN ('processing', 'emby_pending')
+                  AND q.claimed_by IS NOT DISTINCT FROM s.claimed_by
                 FOR UPDATE OF q SKIP LOCKED
             )
             UPDATE processing_queue q
@@ -351,6 +357,10 @@ class Queue:
         """
         parameters = {"id": item_id, "note": "reset by hand"}
         with self._database.transaction():
+            # Nobody may move it between two of our statements.
+            self._database.execute(
+                "SELECT FROM processing_queue WHERE id = %(id)s FOR UPDATE", parameters
+            )
             # `moved` has no way back of its own: emby_pending and error lead there.
             for source, target in (("moved", "emby_pending"), ("emby_pending", "error")):
                 self._database.execute(

@@ -6,7 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from embyproc.errors import DatabaseUnusable
@@ -46,6 +46,10 @@ class Runs:
                 "process": process,
                 "now": now,
             },
+        )
+        # The journal's trigger reads it for rows that no run has claimed.
+        self._database.execute(
+            "SELECT set_config('embyproc.run', %(id)s, false)", {"id": str(run_id)}
         )
         return int(run_id)
 
@@ -125,6 +129,13 @@ class Runs:
             """,
             {"before": self._database.clock.now() - _KEEP_RUNS},
         )
+
+    def last_good_end(self) -> datetime | None:
+        """When a run last ended well."""
+        found = self._database.scalar(
+            "SELECT finished_at FROM runs WHERE exit_code IN (0, 1) ORDER BY id DESC LIMIT 1"
+        )
+        return found if isinstance(found, datetime) else None
 
     def last_of(self, commands: list[str]) -> list[RunRecord]:
         """The newest run of each of these commands."""

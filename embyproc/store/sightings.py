@@ -87,8 +87,11 @@ class Sightings:
 
     # -- what the walk saw -----------------------------------------------------------------
 
-    def load(self, walk: Iterable[Sighting], progress: Callable[[int], None]) -> None:
-        """Copy a walk into the temporary table, a chunk at a time, and tell how many films."""
+    def load(self, walk: Iterable[Sighting], progress: Callable[[int], None]) -> int:
+        """Copy a walk into the temporary table, a chunk at a time; returns how many films.
+
+        `progress` is told the number so far, and may raise to stop.
+        """
         self._database.execute(
             """
             SET work_mem TO '32MB';
@@ -106,6 +109,7 @@ class Sightings:
             self._database.copy("COPY seen FROM STDIN", chunk)
             total += len(chunk)
             progress(total)
+        return total
 
     def judge(self, *, min_checks: int, min_age: float, oldest_ctime_ns: int) -> None:
         """Make `candidates`: films that are new, changed or back, with a verdict each.
@@ -119,8 +123,11 @@ class Sightings:
             CREATE TEMPORARY TABLE candidates AS
             SELECT s.*, q.id AS item, q.status,
                    COALESCE(g.checks, 0) + 1 AS checks, COALESCE(g.since, %(now)s) AS since,
+                   COALESCE(q.error_message LIKE %(missing)s, false) AS back,
                    NULL::text AS other, NULL::int AS renamed,
-                   CASE WHEN q.status = 'pending' THEN 'waiting'
+                   CASE WHEN q.status = 'pending'
+                             AND (q.inode, q.size, q.mtime_ns) = (s.inode, s.size, s.mtime_ns)
+                        THEN 'waiting'
                         WHEN s.held THEN 'held'
                         WHEN COALESCE(g.checks, 0) + 1 < %(min_checks)s THEN 'settling'
                         WHEN s.ctime_ns > %(oldest)s AND COALESCE(g.since, %(now)s) > %(before)s
@@ -128,14 +135,17 @@ class Sightings:
             FROM seen s
             LEFT JOIN processing_queue q ON q.file_path = s.path
             LEFT JOIN sightings g ON g.path = s.path
-                AND (g.device, g.inode, g.size, g.mtime_ns, g.ctime_ns)
-                  = (s.device, s.inode, s.size, s.mtime_ns, s.ctime_ns)
+                -- Not the device: its number differs between hosts and between mounts.
+                AND (g.inode, g.size, g.mtime_ns, g.ctime_ns)
+                  = (s.inode, s.size, s.mtime_ns, s.ctime_ns)
             WHERE q.id IS NULL
-               OR (q.status = 'pending'
-                   AND (q.device, q.inode, q.size, q.mtime_ns, q.ctime_ns, q.sidecars)
-                       IS DISTINCT FROM
-                       (s.device, s.inode, s.size, s.mtime_ns, s.ctime_ns, s.sidecars))
+               -- Where the row's own film is filed already, this is another one: later.
+               OR (q.status = 'pending' AND q.new_path IS NULL
+                   AND (q.inode, q.size, q.mtime_ns, q.sidecars)
+                       IS DISTINCT FROM (s.inode, s.size, s.mtime_ns, s.sidecars))
                OR (q.status = 'error' AND q.error_message LIKE %(missing)s)
+               OR (q.status = 'error' AND q.new_path IS NULL AND q.inode IS NOT NULL
+                   AND (q.inode, q.size, q.mtime_ns) <> (s.inode, s.size, s.mtime_ns))
                OR (q.status = 'completed' AND CASE WHEN q.inode IS NOT NULL
                     THEN (q.inode, q.size, q.mtime_ns) <> (s.inode, s.size, s.mtime_ns)
                     -- An adopted row: what arrived after it was completed is something new.
@@ -163,8 +173,9 @@ class Sightings:
             FROM processing_queue q
             WHERE c.item IS NULL AND q.inode = c.inode AND q.status IN ('pending', 'error')
               AND (q.device, q.size, q.mtime_ns) = (c.device, c.size, c.mtime_ns)
-              AND q.file_path <> c.path
-              AND NOT EXISTS (SELECT FROM seen s WHERE s.path = q.file_path)
+              AND q.file_path <> c.path AND q.new_path IS NULL
+              AND NOT EXISTS (SELECT FROM seen s
+                              WHERE s.path = q.file_path AND s.inode = q.inode)
             """
         )
 
@@ -223,20 +234,23 @@ class Sightings:
 
     # -- acting on it ----------------------------------------------------------------------
 
-    def apply(self, root: str, limit: int | None, *, told: int) -> Queued:
+    def apply(self, root: str, limit: int | None, *, told: int) -> Queued | None:
         """Queue what is ready, follow what was renamed, remember the rest for the next scan.
 
-        Returns how many items were queued, and the first `told` of them.
+        Returns how many items were queued, and the first `told` of them; None, with nothing
+        changed, where another scan is doing the same at this moment.
         """
         counts = self.counts()
         queued = Queued(count=0, items=())
         with self._database.transaction():
-            self._database.execute("SELECT pg_advisory_xact_lock(%(lock)s)", {"lock": _LOCK})
+            lock = "SELECT pg_try_advisory_xact_lock(%(lock)s)"
+            if not self._database.scalar(lock, {"lock": _LOCK}):
+                return None
             if "renamed" in counts:
                 self._follow_renamed()
             if "ready" in counts:
                 queued = self._queue_ready(limit, told)
-            if "waiting" in counts:
+            if counts.keys() & {"waiting", "ready"}:
                 self._refresh_waiting()
             if counts.keys() & {"settling", "young", "held", "writing", "ready"}:
                 self._remember_unfinished()
@@ -288,18 +302,19 @@ class Sightings:
                 mtime_ns = r.mtime_ns, ctime_ns = r.ctime_ns, sidecars = r.sidecars,
                 error_message = NULL, next_retry_at = NULL, retry_count = 0, deaths = 0,
                 -- Another film under the same name: what was known of the old one is not true.
-                movie_code = CASE q.status WHEN 'error' THEN q.movie_code END,
-                actress = CASE q.status WHEN 'error' THEN q.actress END,
-                subtitle = CASE q.status WHEN 'error' THEN q.subtitle END,
-                part = CASE q.status WHEN 'error' THEN q.part END,
-                planned_path = CASE q.status WHEN 'error' THEN q.planned_path END,
-                new_path = CASE q.status WHEN 'error' THEN q.new_path END,
-                emby_item_id = CASE q.status WHEN 'error' THEN q.emby_item_id END,
-                metadata_json = CASE q.status WHEN 'error' THEN q.metadata_json END,
-                note = CASE q.status WHEN 'error' THEN 'the file is back'
+                movie_code = CASE WHEN r.back THEN q.movie_code END,
+                actress = CASE WHEN r.back THEN q.actress END,
+                subtitle = CASE WHEN r.back THEN q.subtitle END,
+                part = CASE WHEN r.back THEN q.part END,
+                planned_path = CASE WHEN r.back THEN q.planned_path END,
+                new_path = CASE WHEN r.back THEN q.new_path END,
+                emby_item_id = CASE WHEN r.back THEN q.emby_item_id END,
+                metadata_json = CASE WHEN r.back THEN q.metadata_json END,
+                note = CASE WHEN r.back THEN 'the file is back'
                        ELSE 'the same path with other content' END
             FROM candidates r
             WHERE r.verdict = 'ready' AND q.id = r.item AND q.status = r.status
+              AND q.status IN ('completed', 'error')
             """
         )
         rows = self._database.rows(
@@ -343,7 +358,8 @@ class Sightings:
             SET device = c.device, inode = c.inode, size = c.size, mtime_ns = c.mtime_ns,
                 ctime_ns = c.ctime_ns, sidecars = c.sidecars
             FROM candidates c
-            WHERE c.verdict = 'waiting' AND q.id = c.item AND q.status = 'pending'
+            WHERE c.verdict IN ('waiting', 'ready') AND q.id = c.item AND q.status = 'pending'
+              AND c.status = 'pending'
             """
         )
 
@@ -357,6 +373,7 @@ class Sightings:
             SELECT q.* FROM processing_queue q
             WHERE q.status = 'pending' AND q.id > %(after)s AND starts_with(q.file_path, %(root)s)
               AND NOT EXISTS (SELECT FROM seen s WHERE s.path = q.file_path)
+              AND NOT EXISTS (SELECT FROM candidates c WHERE c.renamed = q.id)
               -- A row whose film is filed already needs no source.
               AND q.new_path IS NULL
             ORDER BY q.id LIMIT %(page)s

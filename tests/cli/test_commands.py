@@ -1,7 +1,10 @@
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable
 
+import psycopg2
 import pytest
 
 from embyproc.models import Status
@@ -49,7 +52,7 @@ def test_status_max_age_tells_whether_cron_runs(
     assert command_line("status", "--max-age", "60").returncode == 1
     assert command_line("retry").returncode == 0
     assert command_line("status", "--max-age", "60").returncode == 0
-    database.execute("UPDATE runs SET started_at = started_at - interval '2 minutes'")
+    database.execute("UPDATE runs SET finished_at = finished_at - interval '2 minutes'")
     assert command_line("status", "--max-age", "60").returncode == 1
 
 
@@ -193,6 +196,9 @@ def test_unknown_id(command_line: CommandLine, words: tuple[str, ...]) -> None:
         ("show", "x"),
         ("list", "--status", "done"),
         ("retry", "--limit", "0"),
+        ("list", "--limit", "99999999999999999999"),
+        ("retry", "1", "--all"),
+        ("scan", "--settle", "inf"),
         ("nothing",),
     ],
 )
@@ -242,6 +248,48 @@ def test_schema_newer_than_the_program(command_line: CommandLine, database: Data
     done = command_line("status")
     assert done.returncode == 3
     assert "update embyproc" in done.stderr
+
+
+def test_a_pipe_that_is_closed_is_no_failure(
+    command_line: CommandLine, database: Database, database_url: str
+) -> None:
+    database.execute(
+        """INSERT INTO processing_queue (file_path)
+           SELECT repeat('x', 500) || n FROM generate_series(1, 2000) AS n"""
+    )
+    done = subprocess.run(
+        f"'{sys.executable}' -m embyproc list --limit 2000 | head -1; exit ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PATH": os.environ["PATH"], "DATABASE_URL": database_url},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_row_with_a_status_nobody_knows_is_named(
+    command_line: CommandLine, empty_database_url: str
+) -> None:
+    connection = psycopg2.connect(empty_database_url)
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            """CREATE TABLE processing_queue (id SERIAL, file_path TEXT, status TEXT);
+               INSERT INTO processing_queue (file_path, status) VALUES ('/x', 'strange')"""
+        )
+    connection.close()
+    done = command_line("migrate", DATABASE_URL=empty_database_url)
+    assert done.returncode == 3
+    assert "'strange'" in done.stderr
+
+
+def test_what_the_environment_says_about_other_servers_does_not_count(
+    command_line: CommandLine,
+) -> None:
+    done = command_line("status", PGCLIENTENCODING="LATIN1", LC_ALL="POSIX")
+    assert done.returncode == 0, done.stderr
 
 
 def test_version_and_help(command_line: CommandLine) -> None:

@@ -1,6 +1,9 @@
 """scan on real files and real PostgreSQL; STABILITY_MIN_AGE is 0 unless a test is about it."""
 
+import fcntl
 import os
+import random
+import signal
 import socket
 import subprocess
 import sys
@@ -12,12 +15,12 @@ import pytest
 
 from embyproc.config import Config, load
 from embyproc.errors import ConfigError
-from embyproc.files.walk import Walk
+from embyproc.files.walk import Walk, _signed
 from embyproc.models import EMBY, PROCESS, Finished, Item, RunSummary, Status
 from embyproc.stages import scan
 from embyproc.stages.runner import Options, running
 from embyproc.store import Store
-from embyproc.store.database import Database
+from embyproc.store.database import Database, open_database
 
 Scan = Callable[..., RunSummary]
 
@@ -286,12 +289,102 @@ def test_hard_links_are_one_item(look: Scan, store: Store, watch: Path) -> None:
 def test_a_waiting_item_follows_its_file(look: Scan, store: Store, watch: Path) -> None:
     (path,) = make(watch, "ABC-123.mp4")
     look(), look()
-    path.write_bytes(b"longer content")
     make(watch, "ABC-123.en.srt")
     look()
-    item = items(store)["ABC-123.mp4"]
-    assert item.size == len(b"longer content")
-    assert item.sidecars == ["ABC-123.en.srt"]
+    assert items(store)["ABC-123.mp4"].sidecars == ["ABC-123.en.srt"]
+    # One that grows again keeps the state it was queued in until it is finished: process sees
+    # that it is another one and leaves it alone.
+    path.write_bytes(b"longer content")
+    look()
+    assert items(store)["ABC-123.mp4"].size == len(b"film")
+    look()
+    assert items(store)["ABC-123.mp4"].size == len(b"longer content")
+    assert items(store)["ABC-123.mp4"].status is Status.PENDING
+
+
+def test_other_content_under_a_failed_name_is_a_new_pass(
+    look: Scan, store: Store, database: Database, watch: Path
+) -> None:
+    make(watch, "ABC-123.mp4")
+    look(), look()
+    database.execute(
+        """UPDATE processing_queue SET status = 'error', retry_count = 4, movie_code = 'OLD-1',
+                  error_message = 'No metadata found'"""
+    )
+    assert [look().succeeded for _ in range(2)] == [0, 0]
+    make(watch, "ABC-123.mp4", content=b"downloaded again")
+    assert [look().succeeded for _ in range(3)] == [0, 1, 0]
+    (item,) = items(store).values()
+    assert (item.status, item.retry_count, item.movie_code) == (Status.PENDING, 0, None)
+
+
+def test_a_new_film_at_the_path_of_one_that_is_filed_waits_its_turn(
+    look: Scan, store: Store, database: Database, watch: Path
+) -> None:
+    """The row stands for the film that Emby is still to show; then the new one is queued."""
+    make(watch, "ABC-123.mp4")
+    look(), look()
+    database.execute("UPDATE processing_queue SET new_path = '/d/x'")  # filed, then retried
+    make(watch, "ABC-123.mp4", content=b"another film")
+    look(), look()
+    assert items(store)["ABC-123.mp4"].size == len(b"film")
+    finish(store)
+    assert [look().succeeded for _ in range(2)] == [0, 1]
+
+
+def test_a_rename_is_no_failure(look: Scan, store: Store, database: Database, watch: Path) -> None:
+    (path,) = make(watch, "raw.mp4")
+    look(), look()
+    database.execute("UPDATE processing_queue SET retry_count = 3")
+    path.rename(watch / "ABC-123.mp4")
+    summary = look()
+    assert (summary.failed, summary.given_up) == (0, 0)
+
+
+def test_the_device_number_does_not_count(look: Scan, database: Database, watch: Path) -> None:
+    """It differs between two hosts that share the folder."""
+    make(watch, "ABC-123.mp4")
+    look()
+    database.execute("UPDATE sightings SET device = device + 1")
+    assert look().succeeded == 1
+
+
+def test_a_scan_that_finds_another_at_work_leaves_it_alone(
+    look: Scan, database: Database, database_url: str, watch: Path
+) -> None:
+    make(watch, "ABC-123.mp4")
+    look()
+    other = open_database({"dsn": database_url})
+    with other.transaction():
+        other.execute("SELECT pg_advisory_xact_lock(5206151967)")
+        summary = look()
+        assert (summary.succeeded, summary.exit_code) == (0, 0)
+        assert "another scan" in summary.problems[0]
+    other.close()
+    assert look().succeeded == 1
+
+
+def test_a_run_that_is_asked_to_stop_or_taken_for_dead_changes_nothing(
+    store: Store, database: Database, watch: Path
+) -> None:
+    make(watch, "ABC-123.mp4")
+    config = settings(watch, STABILITY_MIN_CHECKS="1")
+    with running(store, config, "scan", Options()) as run:
+        run.stopping.set()
+        scan.run(run)
+    assert items(store) == {}
+    assert "asked to stop" in run.summary.problems[0]
+    assert database.scalar("SELECT count(*) FROM runs WHERE finished_at IS NULL") == 0
+
+
+def test_events_name_the_run_that_made_them(look: Scan, store: Store, watch: Path) -> None:
+    (path,) = make(watch, "ABC-123.mp4")
+    make(watch, "other.mp4")
+    look(), look()
+    path.unlink()
+    run_id = look().run_id
+    (event,) = store.looks.events(items(store)["ABC-123.mp4"].id)
+    assert event.run == run_id
 
 
 def test_sidecars_are_stored_with_the_item(look: Scan, store: Store, watch: Path) -> None:
@@ -395,9 +488,9 @@ def test_strange_names_and_things(
 ) -> None:
     good = ["new\nline.mp4", "tab\tquote'\\.mp4", "🎬 e\u0301.mp4", "é.mp4", "x" * 251 + ".mp4"]
     make(watch, *good)
-    undecodable = os.fsencode(watch) + b"/bad\xff.mp4"
-    with open(undecodable, "wb") as file:
-        file.write(b"x")
+    for name in (b"/bad\xff.mp4", b"/x.\xff.srt", "/é.\udcff.srt".encode(errors="surrogateescape")):
+        with open(os.fsencode(watch) + name, "wb") as file:
+            file.write(b"x")
     (watch / "directory.mp4").mkdir()
     make(watch, "directory.mp4/inside.mp4", "@eaDir/ABC-1.mp4/x.mp4", ".hidden/x.mp4")
     os.mkfifo(watch / "pipe.mp4")
@@ -440,6 +533,69 @@ def test_an_unreadable_folder_is_noted_and_its_items_stay(
     assert summary.failed == 0
     assert any("closed" in problem for problem in summary.problems)
     assert store.looks.counts()[Status.PENDING] == 2
+
+
+def test_a_path_too_long_for_the_database_stops_nothing(
+    look: Scan, store: Store, watch: Path
+) -> None:
+    chance = random.Random(1)
+    deep = watch
+    for _ in range(13):
+        deep = deep / "".join(chr(chance.randrange(0x4E00, 0x9000)) for _ in range(80))
+    folder = os.open(watch, os.O_RDONLY)
+    for part in deep.relative_to(watch).parts:
+        os.mkdir(part, dir_fd=folder)
+        below = os.open(part, os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(os.open("ABC-123.mp4", os.O_WRONLY | os.O_CREAT, dir_fd=folder))
+    os.close(folder)
+    make(watch, "ABC-124.mp4")
+    look()
+    summary = look()
+    assert set(items(store)) == {"ABC-124.mp4"}
+    assert any("too long" in problem for problem in summary.problems)
+
+
+def test_a_writer_that_holds_a_lease_is_a_writer(look: Scan, watch: Path) -> None:
+    """As Samba does for a client that has the file open."""
+    (path,) = make(watch, "ABC-123.mp4")
+    look()
+    handle = os.open(path, os.O_RDWR)
+    fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    before = signal.signal(signal.SIGIO, signal.SIG_IGN)
+    assert look().succeeded == 0
+    fcntl.fcntl(handle, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    os.close(handle)
+    signal.signal(signal.SIGIO, before)
+    assert look().succeeded == 1
+
+
+WRITER = """
+import os, sys
+while True:
+    os.close(os.open(sys.argv[1], os.O_RDWR))
+"""
+
+
+def test_a_lease_that_is_broken_does_not_kill_the_scan(watch: Path) -> None:
+    (path,) = make(watch, "ABC-123.mp4")
+    prober = (
+        "import sys; from embyproc.files.walk import open_for_writing\n"
+        "for _ in range(3000): open_for_writing([sys.argv[1]])"
+    )
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)])
+    try:
+        done = subprocess.run([sys.executable, "-c", prober, str(path)], timeout=60, check=False)
+    finally:
+        writer.kill()
+        writer.wait(timeout=10)
+    assert done.returncode == 0
+
+
+def test_an_inode_of_64_bits_fits_the_column() -> None:
+    assert _signed(2**64 - 1) == -1
+    assert _signed(2**63) == -(2**63)
 
 
 def test_small_files_and_the_destination_inside_the_watch_folder(

@@ -98,6 +98,10 @@ def test_every_problem_is_reported_at_once() -> None:
         ("EMBY_BASE_URL", "http://host:port"),
         ("API_BASE_URL", "http://[::1"),
         ("DESTINATION_DIR", "./films"),
+        ("WATCH_DIR", "/bad\udcff"),
+        ("WATCH_DIR", "/nul\0"),
+        ("STABILITY_MIN_AGE", "99999999999999"),
+        ("MAX_RETRIES", "9" * 5000),
         ("VIDEO_EXTENSIONS", ",,"),
         ("DATABASE_URL", "localhost"),
     ],
@@ -151,6 +155,16 @@ def test_require_names_each_missing_variable() -> None:
     with pytest.raises(ConfigError) as caught:
         load({"WATCH_DIR": "/w"}).require("WATCH_DIR", "EMBY_API_KEY", "API_TOKEN")
     assert [p.split(":")[0] for p in caught.value.problems] == ["EMBY_API_KEY", "API_TOKEN"]
+
+
+def test_the_two_folders_may_not_be_one() -> None:
+    assert problems({"WATCH_DIR": "/a", "DESTINATION_DIR": "/a"})[0].startswith("DESTINATION_DIR: ")
+
+
+@pytest.mark.parametrize("password", ["p[w", "a@b:c", "x%5By"])
+def test_an_odd_password_is_a_secret_too(password: str) -> None:
+    config = load({"DATABASE_URL": f"postgresql://u:{password}@h/d"})
+    assert password in config.secrets()
 
 
 def test_secrets_include_the_password_inside_the_url() -> None:
