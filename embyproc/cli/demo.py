@@ -1,31 +1,21 @@
-"""The demo command: a look at the program that leaves nothing behind."""
+"""The demo command: the whole pipeline in a few seconds, leaving nothing behind."""
 
 import click
 
 from embyproc.cli.context import App
-from embyproc.cli.look import show_status, status_facts
+from embyproc.report import printable
 
 
 @click.command("demo")
+@click.option("--keep", is_flag=True, help="Keep the folders and print where they are.")
 @click.pass_obj
-def demo_command(caller: App) -> None:
-    """Show an empty queue on a throw-away embedded database.
+def demo_command(app: App, keep: bool) -> None:
+    """Show everything on made-up files, with stand-in services and a throw-away database.
 
     \b
     embyproc demo
+    embyproc demo --keep
     """
-    import tempfile
-    from pathlib import Path
+    from embyproc.demo.tour import tour
 
-    from embyproc.embedded import Embedded
-
-    with tempfile.TemporaryDirectory(prefix="embyproc-demo-") as folder:
-        home = Path(folder)
-        home.chmod(0o755)  # as root the server runs as another account
-        app = App(environ={"EMBYPROC_HOME": folder})
-        try:
-            show_status(app, status_facts(app))
-        finally:
-            app.close()
-            Embedded(home=home).stop()
-    caller.report.line("That was an empty queue; nothing of it is left.")
+    tour(lambda text: app.report.line(printable(text)), keep=keep)

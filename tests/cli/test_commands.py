@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import psycopg2
 import pytest
@@ -175,6 +176,40 @@ def test_explain_needs_nothing(command_line: CommandLine) -> None:
     assert found[0]["subtitle"] == "Chinese Sub"
     plain = command_line("explain", "[a].mp4")
     assert "[a].mp4" in plain.stdout
+
+
+def test_demo_tells_the_whole_story_and_leaves_nothing(open_folder: Path, tmp_path: Path) -> None:
+    """Twice in a row, without a terminal, with somebody's settings in the way."""
+    scratch = open_folder / "scratch"
+    scratch.mkdir(mode=0o1777)
+    scratch.chmod(0o1777)
+    (tmp_path / ".env").write_text("DATABASE_URL=postgresql://nobody@127.0.0.1:1/real\n")
+    home = tmp_path / "home"
+    home.mkdir()
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-m", "embyproc", "demo"],
+            capture_output=True,
+            text=True,
+            timeout=100,
+            cwd=tmp_path,
+            env={"PATH": os.environ["PATH"], "HOME": str(home), "TMPDIR": str(scratch)},
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        for said in (
+            "emby: 12 claimed, 12 succeeded",
+            "Berta Sample - [Chinese Sub] LMN-104 Don't Wake the Cat.mp4",
+            "A Long Evening, in Two Parts - cd2.mp4",
+            "With Subtitles.en.srt",
+            "No movie code in 'holiday in the mountains.mp4'",
+            "No metadata found for ZZZ-999",
+            "ORC-410 Still Arriving.mp4: waits: somebody has it open for writing",
+        ):
+            assert said in done.stdout, said
+    assert list(scratch.iterdir()) == []
+    assert list(home.iterdir()) == []
 
 
 # -- bad input -----------------------------------------------------------------------------
