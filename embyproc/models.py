@@ -219,6 +219,17 @@ class ServiceState:
     alerted_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figure:
+    """One figure for Prometheus."""
+
+    name: str
+    help: str
+    value: float
+    kind: str = "gauge"
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
 class Sighting(NamedTuple):
     """A film as one scan saw it. A tuple, because a scan makes a hundred thousand of them.
 

@@ -27,6 +27,8 @@ COMMANDS = {
     "reset": "embyproc.cli.manage",
     "cleanup": "embyproc.cli.manage",
     "migrate": "embyproc.cli.manage",
+    "doctor": "embyproc.cli.doctor",
+    "metrics": "embyproc.cli.doctor",
     "demo": "embyproc.cli.demo",
 }
 

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from embyproc.errors import FileTrouble
 from embyproc.files.move import sync_folder, trouble
@@ -25,6 +26,18 @@ def remove_leftovers(folder: str, item_id: int) -> None:
             if match and int(match[1]) == item_id:
                 with suppress(OSError):
                     os.unlink(os.path.join(folder, name))
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write a small file so that a reader sees the old one or the new one, never half of it."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise FileTrouble(f"File error: {error.strerror} ({path})") from error
 
 
 def names_in(folder: str) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from embyproc.models import Event, Item, ServiceState, Status
+from embyproc.models import Event, Figure, Item, ServiceState, Status
 from embyproc.policy import NO_MOVIE_CODE
 from embyproc.store.database import Database
 from embyproc.store.queue import DEAD_AFTER
@@ -88,6 +88,87 @@ class Looks:
             "SELECT * FROM services WHERE down_since IS NOT NULL ORDER BY name"
         )
         return [ServiceState(**row) for row in rows]
+
+    def server_version(self) -> int:
+        """As PostgreSQL counts it: 180004."""
+        return int(self._database.scalar("SHOW server_version_num"))
+
+    def server_time(self) -> datetime:
+        found = self._database.scalar("SELECT clock_timestamp()")
+        assert isinstance(found, datetime)
+        return found
+
+    def figures(self, max_retries: int) -> list[Figure]:
+        """What is worth plotting."""
+        now = self._database.clock.now()
+        figures = [
+            Figure(name="items", help="Items by status.", value=n, labels={"status": str(status)})
+            for status, n in self.counts().items()
+        ]
+        figures += [
+            Figure(
+                name="given_up",
+                help="Items that wait for a person.",
+                value=len(self.given_up(max_retries)),
+            ),
+            Figure(
+                name="retries",
+                help="Failures so far of the items that are in the queue.",
+                value=self._database.scalar(
+                    "SELECT COALESCE(sum(retry_count), 0) FROM processing_queue "
+                    "WHERE status <> 'completed'"
+                ),
+            ),
+            Figure(
+                name="moved_bytes",
+                help="Size of the files that are in the queue and filed.",
+                value=self._database.scalar(
+                    "SELECT COALESCE(sum(size), 0) FROM processing_queue WHERE new_path IS NOT NULL"
+                ),
+            ),
+        ]
+        for waiting in self.oldest_waiting():
+            figures.append(
+                Figure(
+                    name="oldest_waiting_seconds",
+                    help="Age of the item that waits longest.",
+                    value=(now - waiting.since).total_seconds(),
+                    labels={"status": str(waiting.status)},
+                )
+            )
+        for state in self.services_down():
+            figures.append(
+                Figure(
+                    name="service_up",
+                    help="Whether a service that misbehaved works.",
+                    value=0,
+                    labels={"service": state.name},
+                )
+            )
+        return figures + self._run_figures()
+
+    def _run_figures(self) -> list[Figure]:
+        figures = []
+        for row in self._database.rows(
+            """
+            SELECT command, count(*) AS runs,
+                   COALESCE(sum(EXTRACT(EPOCH FROM finished_at - started_at)), 0) AS seconds,
+                   EXTRACT(EPOCH FROM max(finished_at) FILTER (WHERE exit_code IN (0, 1))) AS good
+            FROM runs GROUP BY command ORDER BY command
+            """
+        ):
+            labels = {"stage": row["command"]}
+            about = (
+                ("runs", "Runs remembered (a week).", row["runs"]),
+                ("run_seconds", "Time those runs took.", row["seconds"]),
+                ("last_success_timestamp_seconds", "When a run last ended well.", row["good"]),
+            )
+            figures += [
+                Figure(name=name, help=text, value=float(value), labels=labels)
+                for name, text, value in about
+                if value is not None
+            ]
+        return figures
 
     def of_codes(self, codes: Sequence[str]) -> list[Item]:
         """Every item of these works, oldest first."""

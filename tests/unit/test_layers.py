@@ -22,6 +22,7 @@ LAYERS = {
     "embyproc.extract": 1,
     "embyproc.naming": 1,
     "embyproc.presenting": 1,
+    "embyproc.metrics": 1,
     "embyproc.liveness": 2,
     "embyproc.embedded": 2,
     "embyproc.files": 2,
