@@ -48,6 +48,20 @@ def age(then: datetime | None, now: datetime) -> str:
     return f"{seconds} s"
 
 
+def sparkline(values: Sequence[int]) -> str:
+    """A small bar for each value, as high as it is beside the others."""
+    top = max(values, default=0) or 1
+    return "".join("▁▂▃▄▅▆▇█"[min(7, 7 * value // top)] for value in values)
+
+
+def cut_in_the_middle(text: str, width: int) -> str:
+    """The beginning and the end of a long name say more than its beginning alone."""
+    if len(text) <= width:
+        return text
+    head = (width - 1) // 2
+    return text[:head] + "…" + text[len(text) - (width - 1 - head) :]
+
+
 class Report:
     """Writes to one stream; `terminal` decides between rich and plain."""
 
@@ -100,13 +114,31 @@ class Report:
         from rich.markup import escape
         from rich.table import Table
 
+        console = Console(file=self._stream, force_terminal=True)
+        rows = _fitted(columns, rows, console.width)
         table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
         for name in columns:
             table.add_column(name, justify="right" if name in right else "left", overflow="fold")
         for row in rows:
             # Names contain [brackets], which rich would take for markup and swallow.
             table.add_row(*(escape(cell) for cell in row))
-        Console(file=self._stream, force_terminal=True).print(table)
+        console.print(table)
+
+
+def _fitted(columns: Sequence[str], rows: list[list[str]], width: int) -> list[list[str]]:
+    """Cut long cells so that the table fits: short columns keep theirs, long ones share."""
+    widest = [max([len(name), *(len(row[i]) for row in rows)]) for i, name in enumerate(columns)]
+    room = width - 1 - 3 * len(columns)
+    long = [i for i, size in enumerate(widest) if size > max(12, room // len(columns))]
+    if not long or sum(widest) <= room:
+        return rows
+    share = max(
+        8, (room - sum(size for i, size in enumerate(widest) if i not in long)) // len(long)
+    )
+    return [
+        [cut_in_the_middle(cell, share) if i in long else cell for i, cell in enumerate(row)]
+        for row in rows
+    ]
 
 
 class Progress:

@@ -11,6 +11,7 @@ import click
 from embyproc import __version__
 from embyproc.cli.context import App
 from embyproc.errors import EmbyprocError
+from embyproc.log import NORMAL, QUIET, VERBOSE, Log
 
 # Where each command lives: an idle `retry` need not import what `status` needs.
 COMMANDS = {
@@ -94,11 +95,26 @@ class Commands(click.Group):
     type=click.Path(path_type=Path),
     help="Read settings from this file instead of ./.env; the environment wins.",
 )
+@click.option("-v", "--verbose", is_flag=True, help="Log more on stderr.")
+@click.option("-q", "--quiet", is_flag=True, help="Log nothing on stderr but failures.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["plain", "json"]),
+    default="plain",
+    help="How a line of the log looks.",
+)
 @click.pass_context
-def cli(ctx: click.Context, env_file: Path | None) -> None:
+def cli(
+    ctx: click.Context, env_file: Path | None, verbose: bool, quiet: bool, log_format: str
+) -> None:
     """Files finished downloads under the right name and makes Emby show them right."""
     app = ctx.ensure_object(App)
     app.env_file = env_file
+    app.log = Log(
+        level=QUIET if quiet else VERBOSE if verbose else NORMAL,
+        as_json=log_format == "json",
+        clean=app.without_secrets,
+    )
 
 
 def main() -> NoReturn:

@@ -9,6 +9,7 @@ import click
 
 from embyproc.config import Config, load
 from embyproc.errors import DatabaseUnusable
+from embyproc.log import Log
 from embyproc.report import Report
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class App:
     ) -> None:
         self.env_file: Path | None = None
         self.report = Report()
+        self.log = Log()
         self._environ = os.environ if environ is None else environ
         self._clock = clock
         self._config: Config | None = None

@@ -1,6 +1,8 @@
 """The commands with which a person looks at the queue; they change nothing."""
 
-from datetime import datetime
+import time
+from datetime import datetime, timedelta
+from math import inf
 from typing import Any
 
 import click
@@ -9,13 +11,17 @@ from embyproc import policy
 from embyproc.cli.context import ITEM_ID, App
 from embyproc.errors import UnknownItem
 from embyproc.models import Item, Status, json_value
-from embyproc.report import age, printable
+from embyproc.report import age, printable, sparkline
+
+_SILENCE_SECONDS = 600
+_WATCH_SECONDS = 2
 
 STAGES = ("scan", "process", "emby", "retry")
 
 
 @click.command("status")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("--watch", is_flag=True, help="Refresh every two seconds until Ctrl-C.")
 @click.option(
     "--max-age",
     type=click.FloatRange(min=0),
@@ -23,13 +29,18 @@ STAGES = ("scan", "process", "emby", "retry")
     help="Exit 1 unless a stage ended well within this time (for health checks).",
 )
 @click.pass_obj
-def status_command(app: App, as_json: bool, max_age: float | None) -> None:
+def status_command(app: App, as_json: bool, watch: bool, max_age: float | None) -> None:
     """How many items are where, what waits longest, when each stage last ran.
 
     \b
     embyproc status
     embyproc status --json
     """
+    while watch and app.report.terminal and not as_json:
+        facts = status_facts(app)
+        click.clear()
+        show_status(app, facts)
+        time.sleep(_WATCH_SECONDS)
     facts = status_facts(app)
     if as_json:
         app.print_json(facts)
@@ -48,6 +59,7 @@ def status_facts(app: App) -> dict[str, Any]:
     return {
         "counts": {str(status): n for status, n in counts.items()},
         "total": sum(counts.values()),
+        "completed_per_hour": looks.completed_per_hour(),
         "given_up": len(given_up),
         "given_up_items": [_short(item) for item in given_up[:10]],
         "oldest_waiting": [
@@ -81,6 +93,8 @@ def show_status(app: App, facts: dict[str, Any]) -> None:
     report, now = app.report, app.store.clock.now()
     rows = [*facts["counts"].items(), ("total", facts["total"])]
     report.table(("status", "items"), rows, right=("items",))
+    if done := sum(facts["completed_per_hour"]):
+        report.line(f"last 24 hours: {sparkline(facts['completed_per_hour'])} {done} completed")
     for waiting in facts["oldest_waiting"]:
         since = age(datetime.fromisoformat(waiting["since"]), now)
         name = printable(waiting["file_path"])
@@ -88,6 +102,8 @@ def show_status(app: App, facts: dict[str, Any]) -> None:
     for record in facts["runs"]:
         started = age(datetime.fromisoformat(record["started_at"]), now)
         report.line(f"last {record['command']}: {started} ago, {_outcome(record)}")
+    for stage in silent_stages(facts["runs"]):
+        report.line(f"warning: {stage} has not run for a while; is cron running?")
     if not facts["runs"]:
         report.line("no stage has run yet; crontab.example shows how cron starts them")
     for service in facts["services"]:
@@ -102,6 +118,13 @@ def show_status(app: App, facts: dict[str, Any]) -> None:
         report.line(f"given up: {hidden} more (embyproc list --given-up)")
 
 
+def silent_stages(runs: list[dict[str, Any]]) -> list[str]:
+    """Stages that ran once, by themselves or in `run`, but not lately."""
+    ages = {record["command"]: record["seconds_ago"] for record in runs}
+    last = {s: min(ages.get(s, inf), ages.get("run", inf)) for s in STAGES}
+    return [stage for stage, seconds in last.items() if _SILENCE_SECONDS < seconds < inf]
+
+
 def _outcome(record: dict[str, Any]) -> str:
     if record["finished_at"] is None:
         return f"still running as process {record['pid']} on {printable(record['host'])}, or killed"
@@ -110,6 +133,17 @@ def _outcome(record: dict[str, Any]) -> str:
 
 def _short(item: Item) -> dict[str, Any]:
     return {"id": item.id, "file_path": item.file_path, "error_message": item.error_message}
+
+
+def _age(ctx: click.Context, param: click.Parameter, value: str | None) -> timedelta | None:
+    """A length of time as people write it: 30m, 12h, 7d."""
+    if value is None:
+        return None
+    units = {"m": "minutes", "h": "hours", "d": "days"}
+    number, unit = value[:-1], value[-1:]
+    if not (number.isascii() and number.isdigit() and len(number) < 6 and unit in units):
+        raise click.BadParameter(f"{value!r} is not an age such as 30m, 12h or 7d", ctx, param)
+    return timedelta(**{units[unit]: int(number)})
 
 
 @click.command("list")
@@ -125,10 +159,22 @@ def _short(item: Item) -> dict[str, Any]:
     show_default=True,
     help="At most this many.",
 )
+@click.option("--code", metavar="TEXT", help="Only items whose code contains this.")
+@click.option("--performer", metavar="TEXT", help="Only items whose performer contains this.")
+@click.option("--since", callback=_age, metavar="AGE", help="Changed within: 30m, 12h, 7d.")
 @click.option("--given-up", is_flag=True, help="Only items that wait for a person.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON list of rows on stdout.")
 @click.pass_obj
-def list_command(app: App, status: str | None, limit: int, given_up: bool, as_json: bool) -> None:
+def list_command(
+    app: App,
+    status: str | None,
+    limit: int,
+    code: str | None,
+    performer: str | None,
+    since: timedelta | None,
+    given_up: bool,
+    as_json: bool,
+) -> None:
     """Items, newest first.
 
     \b
@@ -138,7 +184,13 @@ def list_command(app: App, status: str | None, limit: int, given_up: bool, as_js
     if given_up:
         items = app.store.looks.given_up(app.config.max_retries, limit)
     else:
-        items = app.store.looks.find(status=Status(status) if status else None, limit=limit)
+        items = app.store.looks.find(
+            status=Status(status) if status else None,
+            code=code,
+            performer=performer,
+            since=since,
+            limit=limit,
+        )
     if as_json:
         app.print_json([item.as_json() for item in items])
         return

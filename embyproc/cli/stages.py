@@ -8,6 +8,7 @@ import click
 
 from embyproc.cli.context import ITEM_ID, App
 from embyproc.errors import ConfigError, EmbyprocError, UnknownItem
+from embyproc.log import VERBOSE
 from embyproc.models import RunSummary, Status
 from embyproc.report import Progress, printable
 from embyproc.stages.runner import Options, Run, dry_run, running
@@ -57,9 +58,26 @@ def stage_options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def run_stage(app: App, command: str, options: Options, stage: Callable[[Run], None]) -> RunSummary:
-    with running(app.store, app.config, command, options) as run:
-        stage(run)
+    _ping(app, "start")
+    exit_code = 3
+    try:
+        with running(app.store, app.config, command, options) as run:
+            run.log = app.log
+            stage(run)
+        exit_code = run.summary.exit_code
+    finally:
+        _ping(app, str(exit_code))
+    told = {"command": command, "run": run.id, **run.summary.counts()}
+    app.log.event("run", told, level=VERBOSE)
     return run.summary
+
+
+def _ping(app: App, what: str) -> None:
+    if app.config.ping_url is not None:
+        from embyproc.clients.ping import ping
+
+        if reason := ping(app.config.ping_url, what):
+            app.log.event("ping", {"failed": reason}, level=VERBOSE)
 
 
 def end_with(app: App, summary: RunSummary, as_json: bool) -> NoReturn:

@@ -189,7 +189,7 @@ def _run(stage: Stage, tell: Tell, *words: str, only: str | None = None) -> None
         timeout=60,
         check=False,
     )
-    for line in (done.stdout + done.stderr).splitlines():
+    for line in done.stdout.splitlines():
         if only is None or only in line:
             tell(f"     {line}")
 

@@ -260,7 +260,7 @@ class EmbyStage:
                 self._run.stopping.wait(min(_PATIENCE_SECONDS, left))
 
     def _settle(self, patience_seconds: float) -> None:
-        done: list[Finished] = []
+        done: list[tuple[Item, Finished]] = []
         for (item, emby_id, warnings), result in self._workers.results(patience_seconds):
             if isinstance(result, ServiceDown):
                 self._went_down(result)
@@ -273,24 +273,8 @@ class EmbyStage:
                 for warning in result:
                     self._run.narrate(f"warning: {warning}")
                 told = [*warnings, *result]
-                done.append(Finished(id=item.id, emby_item_id=emby_id, warnings=told))
-        self._record(done)
-
-    def _record(self, done: Sequence[Finished]) -> None:
-        run = self._run
-        completed = run.store.queue.finish(EMBY, run.id, done)
-        run.summary.succeeded += len(completed)
-        run.summary.skipped += len(done) - len(completed)
-        run.summary.items += [
-            {
-                "id": result.id,
-                "status": "completed",
-                "emby_item_id": result.emby_item_id,
-                "warnings": list(result.warnings or ()),
-            }
-            for result in done
-            if result.id in completed
-        ]
+                done.append((item, Finished(id=item.id, emby_item_id=emby_id, warnings=told)))
+        self._run.finish(EMBY, done)
 
     def _give_back(self, items: Sequence[Item], reason: str) -> None:
         if items:

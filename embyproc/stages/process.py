@@ -117,20 +117,22 @@ class Process:
         run.summary.claimed += len(items)
         if self._left is not None:
             self._left -= len(items)
-        filed: list[Finished] = []
+        filed: list[tuple[Item, Finished]] = []
         for item, extraction in read_names(run, items):
             self._begin(item, extraction, filed)
         self._record(filed)
         return bool(items)
 
-    def _begin(self, item: Item, extraction: Extraction, filed: list[Finished]) -> None:
+    def _begin(
+        self, item: Item, extraction: Extraction, filed: list[tuple[Item, Finished]]
+    ) -> None:
         """Send an item's question on its way, unless it needs none."""
         self._run.narrate(f"item {item.id}: {item.file_path}")
         try:
             if path := self._cabinet.already_filed(item):
                 self._run.narrate(f"an earlier run filed it at {path}")
                 note = "filed by an earlier run"
-                filed.append(Finished(id=item.id, new_path=path, note=note))
+                filed.append((item, Finished(id=item.id, new_path=path, note=note)))
                 return
         except RetryLater as error:
             self._run.fail(PROCESS, [(item, str(error))])
@@ -220,7 +222,7 @@ class Process:
             except RetryLater as error:
                 run.fail(PROCESS, [(item, str(error))])
         mine = run.store.queue.record_plans(run.id, [filing.planned for filing in filings])
-        filed: list[Finished] = []
+        filed: list[tuple[Item, Finished]] = []
         for filing in filings:
             if filing.item.id not in mine:
                 run.summary.skipped += 1  # another run has it now
@@ -228,7 +230,7 @@ class Process:
                 self._carry_out(filing, filed)
         self._record(filed)
 
-    def _carry_out(self, filing: Filing, filed: list[Finished]) -> None:
+    def _carry_out(self, filing: Filing, filed: list[tuple[Item, Finished]]) -> None:
         item, target = filing.item, filing.planned.planned_path
         self._run.narrate(f"to {target}")
         try:
@@ -243,19 +245,11 @@ class Process:
             self._run.narrate(str(error))
         else:
             self._run.narrate(note)
-            filed.append(Finished(id=item.id, new_path=target, note=note))
+            filed.append((item, Finished(id=item.id, new_path=target, note=note)))
 
-    def _record(self, filed: Sequence[Finished]) -> None:
-        run = self._run
+    def _record(self, filed: Sequence[tuple[Item, Finished]]) -> None:
         self._cabinet.mover.sync()
-        moved = run.store.queue.finish(PROCESS, run.id, filed)
-        run.summary.succeeded += len(moved)
-        run.summary.skipped += len(filed) - len(moved)
-        run.summary.items += [
-            {"id": result.id, "status": "moved", "new_path": result.new_path}
-            for result in filed
-            if result.id in moved
-        ]
+        self._run.finish(PROCESS, filed)
 
 
 def read_names(run: Run, items: Sequence[Item]) -> Iterator[tuple[Item, Extraction]]:

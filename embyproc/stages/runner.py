@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from types import FrameType
 from typing import Any
@@ -14,7 +14,8 @@ from embyproc import policy
 from embyproc.config import Config
 from embyproc.errors import DatabaseUnusable, EmbyprocError
 from embyproc.liveness import is_certainly_gone, own_process
-from embyproc.models import EMBY, Failed, Item, RunSummary, Stage
+from embyproc.log import Log
+from embyproc.models import EMBY, Failed, Finished, Item, RunSummary, Stage
 from embyproc.store import Store
 from embyproc.store.runs import Heartbeat
 
@@ -51,6 +52,7 @@ class Run:
     # Told each step of an item when a person looks on (`--once`).
     narrate: Callable[[str], None] = lambda text: None
     progress: Callable[[int, int], None] = lambda done, total: None
+    log: Log = field(default_factory=Log)
 
     @property
     def may_claim(self) -> bool:
@@ -80,6 +82,18 @@ class Run:
                 for item, message in failures
             ],
         )
+        for item in failed:
+            self.log.event(
+                "failed",
+                {
+                    "item": item.id,
+                    "file": item.file_path,
+                    "from": stage.holds,
+                    "to": item.status,
+                    "attempt": item.retry_count,
+                    "message": item.error_message,
+                },
+            )
         self.summary.failed += len(failed)
         self.summary.skipped += len(failures) - len(failed)
         for item in failed:
@@ -87,6 +101,37 @@ class Run:
                 self.give_up(item)
             else:
                 self.summary.items.append(describe(item))
+
+    def finish(self, stage: Stage, results: Sequence[tuple[Item, Finished]]) -> None:
+        """Move claimed items on; what was lost to another run meanwhile is only counted."""
+        done = self.store.queue.finish(stage, self.id, [result for _, result in results])
+        self.summary.succeeded += len(done)
+        self.summary.skipped += len(results) - len(done)
+        for item, result in results:
+            if result.id not in done:
+                continue
+            self.log.event(
+                str(stage.makes),
+                {
+                    "item": item.id,
+                    "file": result.new_path or item.new_path or item.file_path,
+                    "from": stage.holds,
+                    "to": stage.makes,
+                    "attempt": item.retry_count + 1,
+                },
+            )
+            told = {
+                "new_path": result.new_path,
+                "emby_item_id": result.emby_item_id,
+                "warnings": None if result.warnings is None else list(result.warnings),
+            }
+            self.summary.items.append(
+                {
+                    "id": item.id,
+                    "status": str(stage.makes),
+                    **{name: value for name, value in told.items() if value is not None},
+                }
+            )
 
     def fail_moved(self, item: Item, message: str) -> None:
         """An item that waits for Emby cannot go on; by legal moves only."""

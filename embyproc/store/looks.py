@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from embyproc.models import Event, Figure, Item, ServiceState, Status
 from embyproc.policy import NO_MOVIE_CODE
@@ -88,6 +88,21 @@ class Looks:
             "SELECT * FROM services WHERE down_since IS NOT NULL ORDER BY name"
         )
         return [ServiceState(**row) for row in rows]
+
+    def completed_per_hour(self) -> list[int]:
+        """How many items were completed in each of the last 24 hours, the oldest first."""
+        now = self._database.clock.now()
+        rows = self._database.rows(
+            """
+            SELECT floor(EXTRACT(EPOCH FROM %(now)s - at) / 3600)::int AS hours, count(*) AS n
+            FROM queue_events
+            WHERE at > %(now)s - interval '24 hours' AND "to" = 'completed' AND "from" <> "to"
+            GROUP BY hours
+            """,
+            {"now": now},
+        )
+        found = {row["hours"]: row["n"] for row in rows}
+        return [found.get(hours, 0) for hours in range(23, -1, -1)]
 
     def server_version(self) -> int:
         """As PostgreSQL counts it: 180004."""
@@ -178,15 +193,33 @@ class Looks:
         )
         return [Item.from_row(row) for row in rows]
 
-    def find(self, *, status: Status | None = None, limit: int | None = None) -> list[Item]:
-        """Items, newest first."""
+    def find(
+        self,
+        *,
+        status: Status | None = None,
+        code: str | None = None,
+        performer: str | None = None,
+        since: timedelta | None = None,
+        limit: int | None = None,
+    ) -> list[Item]:
+        """Items, newest first; code and performer by any part of them."""
         rows = self._database.rows(
             """
             SELECT * FROM processing_queue
-            WHERE %(status)s::text IS NULL OR status = %(status)s
+            WHERE (%(status)s::text IS NULL OR status = %(status)s)
+              AND (%(code)s::text IS NULL OR position(lower(%(code)s) IN lower(movie_code)) > 0)
+              AND (%(performer)s::text IS NULL
+                   OR position(lower(%(performer)s) IN lower(actress)) > 0)
+              AND (%(since)s::timestamptz IS NULL OR updated_at >= %(since)s)
             ORDER BY id DESC LIMIT %(limit)s
             """,
-            {"status": status, "limit": limit},
+            {
+                "status": status,
+                "code": code,
+                "performer": performer,
+                "since": None if since is None else self._database.clock.now() - since,
+                "limit": limit,
+            },
         )
         return [Item.from_row(row) for row in rows]
 

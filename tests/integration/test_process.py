@@ -629,3 +629,33 @@ def test_no_secret_in_any_output(installation: Installation) -> None:
         assert TOKEN not in told, kind
         assert REFRESH_TOKEN not in told, kind
         installation.store.database.execute("DELETE FROM services")
+
+
+# -- what is logged and pinged -------------------------------------------------------------
+
+
+def test_each_item_is_a_line_of_the_log(installation: Installation) -> None:
+    installation.put("ABC-123.mp4", "XYZ-999.mp4")
+    installation.scan()
+    done = installation.command("--log-format", "json", "process")
+    events = {e["event"]: e for e in map(json.loads, done.stderr.splitlines())}
+    assert set(events) == {"moved", "failed"}
+    assert events["moved"]["from"] == "processing"
+    assert events["moved"]["file"].endswith(f"{TARGET}.mp4")
+    assert events["failed"]["message"].startswith("No metadata found")
+    assert events["failed"]["attempt"] == 1
+    installation.put("ABC-125.mp4")
+    installation.scan()
+    assert installation.command("-q", "process").stderr == ""
+
+
+def test_the_dead_mans_switch_is_told_of_start_and_end(installation: Installation) -> None:
+    from embyproc.demo.wordpress import StandInWordPress
+
+    with StandInWordPress({}) as switch:
+        installation.variables["PING_URL"] = f"{switch.base_url}/ping/abc"
+        installation.put("holiday.mp4")
+        installation.scan()
+        assert installation.command("process").returncode == 1
+        assert [r.path for r in switch.requests] == ["/ping/abc/start", "/ping/abc/1"]
+    assert installation.command("retry").returncode == 0, "a switch that is gone stops nothing"

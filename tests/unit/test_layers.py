@@ -23,6 +23,7 @@ LAYERS = {
     "embyproc.naming": 1,
     "embyproc.presenting": 1,
     "embyproc.metrics": 1,
+    "embyproc.log": 1,
     "embyproc.liveness": 2,
     "embyproc.embedded": 2,
     "embyproc.files": 2,
