@@ -214,7 +214,8 @@ class Config:
             account = self.database_url.split("://", 1)[1].rpartition("@")[0]
             password = account.partition(":")[2]
             found |= {password, unquote(password)} - {""}
-        return tuple(sorted(found, key=len, reverse=True))
+        # A very short one would blot out half of every sentence, and we never print them knowingly.
+        return tuple(sorted((s for s in found if len(s) >= 6), key=len, reverse=True))
 
 
 def load(
