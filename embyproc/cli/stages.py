@@ -21,6 +21,23 @@ NEEDED = {
 }
 
 
+# An idle minute pays for no import of requests: first is anything waiting, then the stage.
+
+
+def process_stage(run: Run) -> None:
+    if run.store.looks.is_waiting(Status.PENDING):
+        from embyproc.stages import process
+
+        process.run(run)
+
+
+def emby_stage(run: Run) -> None:
+    if run.store.looks.is_waiting(Status.MOVED):
+        from embyproc.stages import emby
+
+        emby.run(run)
+
+
 def stage_options(function: Callable[..., None]) -> Callable[..., None]:
     """The options every stage has, handed on as one Options value."""
 
@@ -157,17 +174,17 @@ def process_command(app: App, options: Options, as_json: bool) -> None:
     embyproc process --once       one item, each step narrated
     embyproc process --dry-run    from -> to for the whole queue
     """
-    from embyproc.stages import process
-
     app.config.require(*NEEDED["process"])
     if options.dry_run:
+        from embyproc.stages import process
+
         run = dry_run(app.store, app.config, "process", options)
         plans = ((intention.path, intention.outcome) for intention in process.plan(run))
         show_plan(app, run.summary, plans, as_json)
         return
     with app.report.progress("copied", quiet=as_json) as progress:
         summary = run_stage(
-            app, "process", options, watched(app, options, as_json, progress, process.run)
+            app, "process", options, watched(app, options, as_json, progress, process_stage)
         )
     end_with(app, summary, as_json)
 
@@ -206,8 +223,6 @@ def emby_command(
     embyproc emby --dry-run       what would change, field by field
     embyproc emby --images 12 15  the pictures of these items again
     """
-    from embyproc.stages import emby
-
     app.config.require(*NEEDED["emby"])
     if more_ids and not images:
         raise click.UsageError("IDs are taken with --images only.")
@@ -215,13 +230,15 @@ def emby_command(
         _redo_pictures(app, (*images, *more_ids), as_json)
         return
     if options.dry_run:
+        from embyproc.stages import emby
+
         run = dry_run(app.store, app.config, "emby", options)
         plans = ((change.path, change.outcome) for change in emby.plan(run))
         show_plan(app, run.summary, plans, as_json)
         return
     with app.report.progress("done", quiet=as_json) as progress:
         summary = run_stage(
-            app, "emby", options, watched(app, options, as_json, progress, emby.run)
+            app, "emby", options, watched(app, options, as_json, progress, emby_stage)
         )
     end_with(app, summary, as_json)
 
@@ -259,18 +276,6 @@ def run_command(app: App, options: Options, as_json: bool) -> None:
         raise click.UsageError(
             "run has no --dry-run: ask scan, process, emby and retry for theirs."
         )
-
-    def process_stage(run: Run) -> None:
-        if run.store.looks.is_waiting(Status.PENDING):
-            from embyproc.stages import process
-
-            process.run(run)
-
-    def emby_stage(run: Run) -> None:
-        if run.store.looks.is_waiting(Status.MOVED):
-            from embyproc.stages import emby
-
-            emby.run(run)
 
     stages = {"scan": scan.run, "process": process_stage, "emby": emby_stage, "retry": retry.run}
     errors: list[EmbyprocError] = []

@@ -33,9 +33,8 @@ class Intention:
 def run(run: Run) -> None:
     """Claim, look up a few at a time, and file what was found, until nothing is left or the
     time is over. Look-ups run in threads; database and disk belong to this one."""
-    if not run.store.looks.is_waiting(Status.PENDING):
-        return
-    Process(run).work()
+    if run.store.looks.is_waiting(Status.PENDING):
+        Process(run).work()
 
 
 def plan(run: Run) -> Iterator[Intention]:

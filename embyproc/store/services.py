@@ -1,6 +1,5 @@
 """What is remembered of the services: outages (a circuit breaker each) and the access token."""
 
-import hashlib
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -121,4 +120,6 @@ class Services:
 
 
 def _digest(secret: str) -> str:
+    import hashlib  # only where a token is asked for: start-up counts
+
     return hashlib.sha256(secret.encode()).hexdigest()
