@@ -281,7 +281,7 @@ def test_a_database_restarted_during_a_run(chaos: tuple[Installation, Embedded])
     installation.site.latency_seconds = 0.3
     installation.command("scan")
     process = subprocess.Popen(
-        [sys.executable, "-m", "embyproc", "process"],
+        [sys.executable, "-m", "embyproc", "-q", "process"],
         env=installation.environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
