@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/installed
 
-.PHONY: demo test check chaos fmt clean
+.PHONY: demo test check chaos bench fmt clean
 
 $(STAMP): setup.cfg pyproject.toml
 	$(PYTHON) -m venv --clear .venv
@@ -17,8 +17,8 @@ demo: $(STAMP)
 test: check
 
 check: $(STAMP)
-	$(BIN)/python -m ruff check embyproc tests
-	$(BIN)/python -m ruff format --check embyproc tests
+	$(BIN)/python -m ruff check embyproc tests benchmarks
+	$(BIN)/python -m ruff format --check embyproc tests benchmarks
 	$(BIN)/python -m mypy
 	$(BIN)/python -m pytest
 
@@ -31,9 +31,12 @@ chaos: $(STAMP)
 	    EMBYPROC_CHAOS_SEED=$$seed $(BIN)/python -m pytest -s tests/chaos || exit 1; \
 	done
 
+bench: $(STAMP)
+	$(BIN)/python -m benchmarks
+
 fmt: $(STAMP)
-	$(BIN)/python -m ruff check --fix embyproc tests
-	$(BIN)/python -m ruff format embyproc tests
+	$(BIN)/python -m ruff check --fix embyproc tests benchmarks
+	$(BIN)/python -m ruff format embyproc tests benchmarks
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
