@@ -140,7 +140,8 @@ VARIABLES: tuple[Variable, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Nobody compares or prints it, and generating the methods for it costs start-up time.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Config:
     """The settings, read and checked; each field is the variable of the same name."""
 

@@ -221,6 +221,8 @@ def _alert_outages(run: Run) -> None:
 
 def release_dead(store: Store) -> list[Item]:
     """Give back what dead runs hold; returns what had to be set aside."""
+    if not store.looks.is_anything_claimed():
+        return []
     gone = [
         run_id for run_id, process in store.runs.unfinished_owners() if is_certainly_gone(process)
     ]

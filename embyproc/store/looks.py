@@ -67,6 +67,14 @@ class Looks:
             )
         )
 
+    def is_anything_claimed(self) -> bool:
+        return bool(
+            self._database.scalar(
+                "SELECT true FROM processing_queue "
+                "WHERE status IN ('processing', 'emby_pending') LIMIT 1"
+            )
+        )
+
     def needs_reconciling(self) -> bool:
         """Whether anything could disagree with the disk: planned rows, filed ones, dead runs."""
         return bool(
