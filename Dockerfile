@@ -11,6 +11,8 @@ FROM python:3.13-slim
 # docker-compose.yml.
 ARG UID=1000
 ARG GID=1000
+# Only the wheels of the first stage are there to choose from: there is nothing to pin.
+# hadolint ignore=DL3013
 RUN --mount=type=bind,from=build,source=/wheels,target=/wheels \
     pip install --no-cache-dir --no-index --find-links=/wheels embyproc
 ENV PYTHONUNBUFFERED=1 \

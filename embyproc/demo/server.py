@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import Self
@@ -19,7 +20,7 @@ from embyproc.demo.transport import Listener
 _STOP_SECONDS = 0.4
 
 
-class StandInServer:
+class StandInServer(ABC):
     """Subclasses implement `respond`; it runs in many threads at once."""
 
     def __init__(self, *, seed: int = 0, latency_seconds: float = 0.0) -> None:
@@ -142,9 +143,9 @@ class StandInServer:
 
     # What subclasses add
 
+    @abstractmethod
     def respond(self, request: Request) -> Reply:
         """The true answer."""
-        raise NotImplementedError
 
     def observe(self, request: Request) -> None:
         """Sees every request before any fault, so that a fault never hides a forbidden call."""

@@ -101,6 +101,14 @@ def test_dockerfile(tmp_path: Path) -> None:
             assert all((ROOT / source).exists() for source in sources), value
 
 
+def test_dockerfile_has_no_lint() -> None:
+    linter = Path(sys.executable).with_name("hadolint")
+    done = subprocess.run(
+        [linter, "--no-color", ROOT / "Dockerfile"], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
 def test_compose_file() -> None:
     services: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
     program = services["embyproc"]
