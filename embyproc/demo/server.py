@@ -147,7 +147,7 @@ class StandInServer(ABC):
     def respond(self, request: Request) -> Reply:
         """The true answer."""
 
-    def observe(self, request: Request) -> None:
+    def observe(self, request: Request) -> None:  # noqa: B027 - a hook, not a duty
         """Sees every request before any fault, so that a fault never hides a forbidden call."""
 
     def path_forms(self, path: str) -> tuple[str, ...]:
