@@ -87,9 +87,15 @@ class Process:
         self._left = run.options.item_limit
         # Items whose token was refused once; a second time is not the token's fault.
         self._asked_again: set[int] = set()
+        self._put_offs: list[tuple[Item, str]] = []
 
     def work(self) -> None:
         self._sources.prepare()
+        self._serve()
+        for item, reason in self._put_offs:
+            self._give_back(item, reason)
+
+    def _serve(self) -> None:
         while True:
             claimed = self._claim()
             if not claimed and not self._workers.in_flight:
@@ -137,7 +143,7 @@ class Process:
             self._run.fail(PROCESS, [(item, str(error))])
             return
         if has_changed(item):
-            self._give_back(item, "the file has changed since it was queued; scan waits for it")
+            self._put_off(item, "the file has changed since it was queued; scan waits for it")
             return
         if extraction.code is None:
             name = os.path.basename(item.file_path)
@@ -203,6 +209,11 @@ class Process:
             return
         self._ask(item, extraction)
 
+    def _put_off(self, item: Item, reason: str) -> None:
+        """Not in this run: given back when it ends, or it would be claimed again at once."""
+        self._put_offs.append((item, reason))
+        self._run.narrate(f"put off: {reason}")
+
     def _give_back(self, item: Item, reason: str) -> None:
         self._run.store.queue.release_items(self._run.id, [item.id], reason)
         self._run.summary.skipped += 1
@@ -235,7 +246,7 @@ class Process:
         try:
             note = self._cabinet.file(filing)
         except FileExistsError:
-            self._give_back(item, f"{target} was taken meanwhile")
+            self._put_off(item, f"{target} was taken meanwhile")
         except RetryLater as error:
             self._run.narrate(str(error))
             self._run.fail(PROCESS, [(item, str(error))])

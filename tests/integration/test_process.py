@@ -184,6 +184,22 @@ def test_an_answer_about_another_work_is_no_match(installation: Installation) ->
     assert installation.filed() == {}
 
 
+def test_a_file_that_changed_since_it_was_queued_is_left_to_scan(
+    installation: Installation,
+) -> None:
+    installation.put("ABC-123.mp4")
+    installation.scan()
+    installation.put("ABC-123.mp4", content=b"it grows again")
+    summary = installation.process()
+    assert (summary.claimed, summary.succeeded, summary.failed) == (1, 0, 0)
+    item = installation.item("ABC-123.mp4")
+    assert (item.status, item.retry_count) == (Status.PENDING, 0)
+    assert len(installation.store.looks.events(item.id)) == 2, "claimed and given back, once"
+    installation.scan()
+    assert installation.process().succeeded == 1
+    assert plain(installation) == {f"{TARGET}.mp4": "it grows again"}
+
+
 def test_a_missing_source(installation: Installation) -> None:
     installation.put("ABC-123.mp4")
     installation.scan()
