@@ -16,7 +16,7 @@ def reset_command(app: App, item_id: int, as_json: bool) -> None:
     \b
     embyproc reset 12
     """
-    if not app.store.queue.reset(item_id):
+    if not app.store.upkeep.reset(item_id):
         raise UnknownItem(f"there is no item {item_id}; `embyproc list` shows what is there")
     if as_json:
         item = app.store.looks.get(item_id)
@@ -42,7 +42,7 @@ def cleanup_command(app: App, days: int, as_json: bool) -> None:
     \b
     embyproc cleanup --days 30
     """
-    removed = app.store.queue.cleanup(days)
+    removed = app.store.upkeep.cleanup(days)
     if as_json:
         app.print_json({"command": "cleanup", "days": days, "deleted": removed})
     else:

@@ -326,7 +326,7 @@ def _retry_by_hand(app: App, ids: tuple[int, ...] | None, options: Options, as_j
     if ids and (unknown := store.looks.missing(ids)):
         listed = ", ".join(str(item_id) for item_id in unknown)
         raise UnknownItem(f"not in the queue: {listed}; `embyproc list` shows what is")
-    retried = store.looks.in_error(ids) if options.dry_run else store.queue.retry_by_hand(ids)
+    retried = store.looks.in_error(ids) if options.dry_run else store.upkeep.retry_by_hand(ids)
     if as_json:
         summary = RunSummary(command="retry", claimed=len(retried), succeeded=len(retried))
         summary.skipped = len(ids or ()) - len(retried) if ids else 0

@@ -8,6 +8,7 @@ from embyproc.store.queue import Queue
 from embyproc.store.runs import Runs
 from embyproc.store.services import Services
 from embyproc.store.sightings import Sightings
+from embyproc.store.upkeep import Upkeep
 
 __all__ = ["Store"]
 
@@ -22,6 +23,7 @@ class Store:
     def _use(self, database: Database) -> None:
         self.database = database
         self.queue = Queue(database)
+        self.upkeep = Upkeep(database)
         self.runs = Runs(database)
         self.looks = Looks(database)
         self.sightings = Sightings(database)

@@ -1,4 +1,4 @@
-"""The queue: every statement that adds a row or changes the status of one.
+"""The queue: the statements by which a run takes rows, moves them on and gives them back.
 
 Each write repeats the status it expects and the run that must own the row (the fence), so a run
 that lost its claim changes nothing. The journal of events is kept by a trigger.
@@ -10,7 +10,7 @@ from dataclasses import asdict
 from datetime import timedelta
 
 from embyproc.models import Failed, Finished, Item, Planned, Stage, Status
-from embyproc.policy import MAX_DEATHS, NO_MOVIE_CODE
+from embyproc.policy import MAX_DEATHS
 from embyproc.store.database import Database
 
 # A run that has not beaten for this long is dead.
@@ -305,110 +305,6 @@ class Queue:
             {"silent": now - DEAD_AFTER, "max_deaths": MAX_DEATHS, "gone": list(gone)},
         )
         return [Item.from_row(row) for row in rows if row["status"] == "error"]
-
-    # -- trying again ----------------------------------------------------------------------
-
-    def retry_due(self, max_retries: int, limit: int | None = None) -> list[int]:
-        """Queue again every error whose time has come; returns the ids."""
-        rows = self._database.rows(
-            """
-            WITH due AS MATERIALIZED (
-                SELECT id FROM processing_queue
-                WHERE status = 'error' AND next_retry_at IS NOT NULL
-                  AND next_retry_at <= %(now)s AND retry_count <= %(max_retries)s
-                  AND COALESCE(error_message, '') NOT LIKE %(no_code)s
-                ORDER BY next_retry_at
-                LIMIT %(limit)s
-                FOR UPDATE SKIP LOCKED
-            )
-            UPDATE processing_queue q
-            SET status = 'pending', error_message = NULL, next_retry_at = NULL,
-                note = 'retry ' || q.retry_count || ' of ' || %(max_retries)s
-            FROM due WHERE q.id = due.id AND q.status = 'error'
-            RETURNING q.id
-            """,
-            {
-                "now": self._database.clock.now(),
-                "max_retries": max_retries,
-                "no_code": NO_MOVIE_CODE + "%",
-                "limit": limit,
-            },
-        )
-        return sorted(row["id"] for row in rows)
-
-    def retry_by_hand(self, ids: Sequence[int] | None) -> list[int]:
-        """Queue these errors (None: all of them) now, with a fresh count; returns the ids."""
-        rows = self._database.rows(
-            """
-            UPDATE processing_queue
-            SET status = 'pending', error_message = NULL, next_retry_at = NULL,
-                retry_count = 0, deaths = 0, note = 'retried by hand'
-            WHERE status = 'error' AND (%(ids)s::int[] IS NULL OR id = ANY (%(ids)s::int[]))
-            RETURNING id
-            """,
-            {"ids": None if ids is None else list(ids)},
-        )
-        return sorted(row["id"] for row in rows)
-
-    def reset(self, item_id: int) -> bool:
-        """Any item back to `pending` with counters 0, by legal moves only; False if unknown.
-
-        A run that is working on it loses its claim and changes nothing more.
-        """
-        parameters = {"id": item_id, "note": "reset by hand"}
-        with self._database.transaction():
-            # Nobody may move it between two of our statements.
-            self._database.execute(
-                "SELECT FROM processing_queue WHERE id = %(id)s FOR UPDATE", parameters
-            )
-            # `moved` has no way back of its own: emby_pending and error lead there.
-            for source, target in (("moved", "emby_pending"), ("emby_pending", "error")):
-                self._database.execute(
-                    """
-                    UPDATE processing_queue
-                    SET status = %(target)s, error_message = %(note)s, note = %(note)s
-                    WHERE id = %(id)s AND status = %(source)s
-                    """,
-                    {**parameters, "source": source, "target": target},
-                )
-            touched = self._database.execute(
-                """
-                UPDATE processing_queue
-                SET status = 'pending', error_message = NULL, next_retry_at = NULL,
-                    retry_count = 0, deaths = 0, claimed_by = NULL, claimed_at = NULL,
-                    note = %(note)s
-                WHERE id = %(id)s
-                """,
-                parameters,
-            )
-        return touched == 1
-
-    # -- removing --------------------------------------------------------------------------
-
-    def delete(self, item_id: int) -> bool:
-        """Remove a row and its timeline; files are not touched. False if unknown."""
-        removed = self._database.scalar(
-            """
-            WITH gone AS (DELETE FROM processing_queue WHERE id = %(id)s RETURNING id),
-                 told AS (DELETE FROM queue_events WHERE item IN (SELECT id FROM gone))
-            SELECT count(*) FROM gone
-            """,
-            {"id": item_id},
-        )
-        return bool(removed)
-
-    def cleanup(self, days: int) -> int:
-        """Remove `completed` rows untouched for `days` days; returns how many."""
-        removed = self._database.scalar(
-            """
-            WITH gone AS (DELETE FROM processing_queue
-                          WHERE status = 'completed' AND updated_at < %(before)s RETURNING id),
-                 told AS (DELETE FROM queue_events WHERE item IN (SELECT id FROM gone))
-            SELECT count(*) FROM gone
-            """,
-            {"before": self._database.clock.now() - timedelta(days=days)},
-        )
-        return int(removed)
 
 
 def _json(rows: Sequence[Finished] | Sequence[Failed] | Sequence[Planned]) -> str:

@@ -89,7 +89,7 @@ def test_running_again_leaves_one_picture_of_each_kind(with_emby: Installation) 
     with_emby.emby_run()
     item = with_emby.item("ABC-123.mp4")
     for _ in range(2):
-        with_emby.store.queue.reset(item.id)
+        with_emby.store.upkeep.reset(item.id)
         with_emby.process()
         assert with_emby.emby_run().succeeded == 1
     assert kinds(with_emby, item.emby_item_id or "") == ["Backdrop", "Banner", "Primary"]
@@ -149,7 +149,7 @@ def test_what_does_not_appear_is_an_error_with_the_path_emby_should_show(
     assert message.startswith(f"Emby item not indexed: {PATH} did not appear within 0.75 s")
     assert item.next_retry_at is not None
     server(with_emby).scan_now()
-    with_emby.store.queue.retry_by_hand(None)
+    with_emby.store.upkeep.retry_by_hand(None)
     with_emby.process()
     assert with_emby.emby_run().succeeded == 1
 

@@ -523,7 +523,7 @@ def test_a_retried_row_that_is_filed_passes_straight_through(installation: Insta
     installation.scan()
     installation.process()
     item = installation.item("ABC-123.mp4")
-    installation.store.queue.reset(item.id)
+    installation.store.upkeep.reset(item.id)
     installation.site.forget_requests()
     assert installation.process().succeeded == 1
     assert not [r for r in installation.site.requests if "search" in r.path]

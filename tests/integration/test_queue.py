@@ -198,11 +198,11 @@ def test_due_errors_are_queued_again_and_no_others(store: Store) -> None:
         (item_id,) = store.queue.add_many(paths(1))
         fail(store, item_id, "File error: full", T0 + timedelta(minutes=1))
         assert get(store, item_id).retry_count == 1
-        assert store.queue.retry_due(3) == []
+        assert store.upkeep.retry_due(3) == []
         time_machine.tick(60)
         assert store.looks.due(3) == [item_id]
-        assert store.queue.retry_due(0) == []
-        assert store.queue.retry_due(3) == [item_id]
+        assert store.upkeep.retry_due(0) == []
+        assert store.upkeep.retry_due(3) == [item_id]
         item = get(store, item_id)
         assert item.status is Status.PENDING
         assert item.error_message is None
@@ -210,17 +210,17 @@ def test_due_errors_are_queued_again_and_no_others(store: Store) -> None:
         assert item.retry_count == 1
 
         fail(store, item_id, "No movie code in the name", T0)  # as the old program wrote it
-        assert store.queue.retry_due(3) == []
+        assert store.upkeep.retry_due(3) == []
         assert [i.id for i in store.looks.given_up(3)] == [item_id]
-        assert store.queue.retry_by_hand([item_id]) == [item_id]
+        assert store.upkeep.retry_by_hand([item_id]) == [item_id]
         assert get(store, item_id).retry_count == 0
 
 
 def test_retry_by_hand_takes_errors_only(store: Store) -> None:
     first, second = store.queue.add_many(paths(2))
     fail(store, first, "File error", None)
-    assert store.queue.retry_by_hand([second]) == []
-    assert store.queue.retry_by_hand(None) == [first]
+    assert store.upkeep.retry_by_hand([second]) == []
+    assert store.upkeep.retry_by_hand(None) == [first]
     assert store.looks.counts()[Status.PENDING] == 2
 
 
@@ -234,7 +234,7 @@ def test_reset_starts_any_item_over_by_legal_moves(
            VALUES ('/w/x', %(s)s, 4, 'x', now(), '/d/x', 1, 2) RETURNING id""",
         {"s": status},
     )
-    assert store.queue.reset(item_id)
+    assert store.upkeep.reset(item_id)
     item = get(store, item_id)
     assert item.status is Status.PENDING
     assert (item.retry_count, item.deaths) == (0, 0)
@@ -242,7 +242,7 @@ def test_reset_starts_any_item_over_by_legal_moves(
     assert item.new_path == "/d/x", "where the file is stays known"
     for event in store.looks.events(item_id):
         assert Status(event.target) in LEGAL_MOVES[Status(event.source)]
-    assert not store.queue.reset(999)
+    assert not store.upkeep.reset(999)
 
 
 def test_cleanup_and_delete(store: Store, database: Database) -> None:
@@ -256,10 +256,10 @@ def test_cleanup_and_delete(store: Store, database: Database) -> None:
         )
     database.execute("""INSERT INTO queue_events (item, "from", "to") SELECT id, 'a', 'b'
                         FROM processing_queue""")
-    assert store.queue.cleanup(7) == 1
+    assert store.upkeep.cleanup(7) == 1
     assert store.looks.counts()[Status.COMPLETED] == 1
-    assert store.queue.delete(2)
-    assert not store.queue.delete(2)
+    assert store.upkeep.delete(2)
+    assert not store.upkeep.delete(2)
     assert database.scalar("SELECT count(*) FROM queue_events") == 2
 
 
