@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -102,6 +102,9 @@ class Embedded:
         account = _server_account(self.data)
         programs = self._usable_binaries(_wheel_binaries(), account)
         self._run([programs / "pg_ctl", "-D", self.data, "-m", "fast", "-w", "stop"], account)
+        if self.socket_folder.parent != self.home:
+            with suppress(OSError):
+                self.socket_folder.rmdir()  # ours alone, and empty now
 
     def _check_reachable(self, account: pwd.struct_passwd | None) -> None:
         """As root the server runs as somebody else, who must be able to get to the home."""

@@ -46,6 +46,7 @@ def test_started_by_several_at_once_in_a_long_path_with_spaces(open_folder: Path
         }
     finally:
         Embedded(home=home).stop()
+    assert not Embedded(home=home).socket_folder.exists(), "something is left in /tmp"
     with pytest.raises(DatabaseUnusable):
         open_database(Embedded(home=home).connection_parameters())
     Embedded(home=home).stop()  # a second time is nothing
