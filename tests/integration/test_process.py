@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from installation import REFRESH_TOKEN, TOKEN, Installation, entry
 
+from embyproc.demo import Quirks
 from embyproc.demo.messages import Reply
 from embyproc.models import PROCESS, Status
 
@@ -363,6 +364,25 @@ def test_several_runs_do_not_fight_about_the_token(installation: Installation) -
     assert [process.returncode for process in processes] == [0] * 4, ended
     assert installation.store.looks.counts()[Status.MOVED] == 60
     assert installation.site.refresh_count == 1
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_lost_answer_to_the_refresh_heals_by_itself(
+    installation: Installation, strict: bool
+) -> None:
+    """The site has replaced the token and nobody here knows the new one."""
+    installation.site.quirks = Quirks(refresh_refuses_dead_token=strict)
+    installation.site.expire_token()
+    installation.site.fail("truncated", times=1, match="/wp-json/api-bearer-auth", after=True)
+    installation.put("ABC-123.mp4")
+    installation.scan()
+    installation.process()
+    assert installation.item("ABC-123.mp4").status is Status.PENDING
+    assert installation.site.refresh_count == 1
+    installation.store.database.execute("UPDATE services SET open_until = now()")
+    installation.process()
+    assert installation.item("ABC-123.mp4").status is Status.MOVED
+    assert installation.site.refresh_count == 2
 
 
 def test_a_refused_refresh_blames_no_item(installation: Installation) -> None:
