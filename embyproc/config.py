@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from embyproc.errors import ConfigError
@@ -92,8 +92,7 @@ def _words(value: str) -> tuple[str, ...]:
     return words
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(NamedTuple):
     """One variable: its default as it would be written, and how its text is read."""
 
     name: str

@@ -5,8 +5,8 @@ cost more to import than an idle run (yoyo: 48 ms), and adoption of a foreign ta
 also works behind a transaction pooler are a dozen lines.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from embyproc.errors import DatabaseUnusable
 from embyproc.models import Status
@@ -24,15 +24,13 @@ _RECORD = """
 """
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Migration:
+class Migration(NamedTuple):
     version: int
     name: str
     path: Path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaState:
+class SchemaState(NamedTuple):
     """Where the database stands: `current` 0 means no migration of ours was applied."""
 
     current: int

@@ -1,9 +1,14 @@
-"""What the program talks about: statuses and their legal moves, queue items, runs, summaries."""
+"""What the program talks about: statuses and their legal moves, queue items, runs, summaries.
+
+Named tuples where others have frozen dataclasses: making one of those takes half a millisecond, at
+each of 1,440 starts a day.
+"""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
 
@@ -33,8 +38,7 @@ def is_legal_move(source: Status, target: Status) -> bool:
     return target in LEGAL_MOVES[source]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class Stage(NamedTuple):
     """A stage that claims rows: what it takes, what it holds them as, what it makes of them."""
 
     name: str
@@ -47,8 +51,7 @@ PROCESS = Stage(name="process", takes=Status.PENDING, holds=Status.PROCESSING, m
 EMBY = Stage(name="emby", takes=Status.MOVED, holds=Status.EMBY_PENDING, makes=Status.COMPLETED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
+class Item(NamedTuple):
     """One row of the queue; the fields are the columns of `processing_queue`."""
 
     id: int
@@ -90,11 +93,10 @@ class Item:
         return {name: json_value(getattr(self, name)) for name in _ITEM_FIELDS}
 
 
-_ITEM_FIELDS = tuple(f.name for f in fields(Item))
+_ITEM_FIELDS = Item._fields
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(NamedTuple):
     """One change of status of one item."""
 
     item: int
@@ -126,8 +128,7 @@ class Event:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRecord:
+class RunRecord(NamedTuple):
     """What the database remembers of one run."""
 
     id: int
@@ -148,11 +149,10 @@ class RunRecord:
         return {name: json_value(getattr(self, name)) for name in _RUN_FIELDS}
 
 
-_RUN_FIELDS = tuple(f.name for f in fields(RunRecord))
+_RUN_FIELDS = RunRecord._fields
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class Finished(NamedTuple):
     """What a stage found out about an item it has finished; None leaves the column as it is."""
 
     id: int
@@ -167,8 +167,7 @@ class Finished:
     warnings: Sequence[str] | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failed:
+class Failed(NamedTuple):
     """An item a stage could not finish; `next_retry_at` None means: waits for a person."""
 
     id: int
@@ -176,8 +175,7 @@ class Failed:
     next_retry_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Metadata:
+class Metadata(NamedTuple):
     """What a source knows of one work, in one shape whatever the source."""
 
     source: str
@@ -194,8 +192,7 @@ class Metadata:
     raw: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
+class Planned(NamedTuple):
     """What is recorded of an item before its file is touched."""
 
     id: int
@@ -207,8 +204,7 @@ class Planned:
     metadata_json: Any
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceState:
+class ServiceState(NamedTuple):
     """What is remembered of a service that misbehaves."""
 
     name: str
@@ -219,33 +215,21 @@ class ServiceState:
     alerted_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
+class Figure(NamedTuple):
     """One figure for Prometheus."""
 
     name: str
     help: str
     value: float
     kind: str = "gauge"
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = MappingProxyType({})
 
 
-class Sighting(NamedTuple):
-    """A film as one scan saw it. A tuple, because a scan makes a hundred thousand of them.
-
-    Device, inode, size and times together tell one state of one file from another.
-    """
-
-    path: str
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    has_other_links: bool
-    # A file beside it says that it is still being made.
-    is_held: bool
-    sidecars: Sequence[str]
+# A film as one scan saw it: path, device, inode, size, time of content and of change in ns, whether
+# it has other links, whether a file beside it says that it is still being made, and its sidecars.
+# Device, inode, size and times together tell one state of one file from another. A bare tuple,
+# because a scan makes a hundred thousand of them.
+Sighting = tuple[str, int, int, int, int, int, bool, bool, Sequence[str]]
 
 
 @dataclass(slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from embyproc import policy
 from embyproc.config import Config
@@ -23,8 +23,7 @@ from embyproc.store.runs import Heartbeat
 _RECONNECT_SECONDS = 8.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(NamedTuple):
     """What a person or cron may ask of a stage."""
 
     limit: int | None = None

@@ -1,8 +1,8 @@
 """Reading: counts, lists, one item and its timeline. Changes nothing."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from embyproc.models import Event, Figure, Item, ServiceState, Status
 from embyproc.policy import NO_MOVIE_CODE
@@ -10,8 +10,7 @@ from embyproc.store.database import Database
 from embyproc.store.queue import DEAD_AFTER
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class Waiting(NamedTuple):
     """The oldest item of a status that waits for a stage."""
 
     status: Status

@@ -6,7 +6,6 @@ that lost its claim changes nothing. The journal of events is kept by a trigger.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from datetime import timedelta
 
 from embyproc.models import Failed, Finished, Item, Planned, Stage, Status
@@ -309,4 +308,4 @@ class Queue:
 
 def _json(rows: Sequence[Finished] | Sequence[Failed] | Sequence[Planned]) -> str:
     # PostgreSQL's text holds no NUL, and answers of other people's servers may bring one.
-    return json.dumps([asdict(row) for row in rows], default=str).replace("\\u0000", "")
+    return json.dumps([row._asdict() for row in rows], default=str).replace("\\u0000", "")

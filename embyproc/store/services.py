@@ -1,7 +1,7 @@
 """What is remembered of the services: outages (a circuit breaker each) and the access token."""
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from embyproc.models import ServiceState
 from embyproc.store.database import Database
@@ -10,8 +10,7 @@ from embyproc.store.database import Database
 _REFRESH_LEASE = timedelta(seconds=45)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredToken:
+class StoredToken(NamedTuple):
     access_token: str
     expires_at: datetime | None
 

