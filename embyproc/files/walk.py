@@ -5,7 +5,6 @@ import fcntl
 import os
 import signal
 import stat
-import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -34,9 +33,6 @@ _SIGN = 1 << 63
 _LONG_PATH = 2600
 _SHORT_PATH = (_LONG_PATH - 256) // 4
 
-# From here on a second thread pays: opening a file waits for the disk, not for Python.
-_MANY = 500
-
 # A summary is read by a person; the same note a thousand times helps nobody.
 _MOST_PROBLEMS = 20
 
@@ -52,7 +48,6 @@ class Walk:
     excluded: str | None = None
     # Told of each path that is passed over and why.
     on_skip: Callable[[str, str], None] = lambda path, reason: None
-    entries: int = 0
     skipped: int = 0
     problems: list[str] = field(default_factory=list)
 
@@ -64,88 +59,96 @@ class Walk:
         pending = [self.root]
         while pending:
             folder = pending.pop()
+            handle = None
             try:
-                found = os.stat(folder)
+                # Entries are looked up in the open folder: that is quicker than by their paths.
+                handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                found = os.fstat(handle)
                 if (found.st_dev, found.st_ino) in entered:
                     continue
                 entered.add((found.st_dev, found.st_ino))
                 if excluded == (found.st_dev, found.st_ino) and folder != self.root:
                     self._skip(folder, "the destination folder")
                     continue
-                with os.scandir(folder) as listing:
-                    subfolders, films, others = self._sort(listing, len(folder))
+                prefix = folder if folder.endswith("/") else folder + "/"
+                with os.scandir(handle) as listing:
+                    subfolders, films, others = self._sort(listing, prefix)
+                pending += subfolders
+                if films:
+                    yield from self._films(handle, prefix, films, others)
             except OSError as error:
                 if folder == self.root:
                     raise ConfigError([f"WATCH_DIR: {unreadable(folder, error)}"]) from error
                 self._note(unreadable(folder, error))
                 self._skip(folder, "cannot be read")
-                continue
-            pending += subfolders
-            if films:
-                yield from self._films(folder, films, others)
+            finally:
+                if handle is not None:
+                    os.close(handle)
 
     def _sort(
-        self, listing: Iterator["os.DirEntry[str]"], length: int
+        self, listing: Iterator["os.DirEntry[str]"], prefix: str
     ) -> tuple[list[str], list[str], list[str]]:
         """Split one folder into subfolders to enter, films, and the names beside them.
 
         Names only: half a million entries in one folder are met in the field, and an entry weighs
         ten times its name.
         """
-        subfolders, films, others = [], [], []
+        subfolders: list[str] = []
+        films: list[str] = []
+        others: list[str] = []
+        may_be_long = len(prefix) >= _SHORT_PATH
+        extensions = self.extensions
         for entry in listing:
-            self.entries += 1
+            name = entry.name
             if entry.is_dir(follow_symlinks=False):
-                if reason := folder_reason(entry.name):
-                    self._skip(entry.path, reason)
+                if reason := folder_reason(name):
+                    self._skip(prefix + name, reason)
                 else:
-                    subfolders.append(entry.path)
-            elif reason := self._file_reason(entry, length):
-                if reason != UNDECODABLE:
-                    others.append(entry.name)
-                self._skip(entry.path, reason)
-            else:
-                films.append(entry.name)
+                    subfolders.append(prefix + name)
+                continue
+            reason = file_reason(name, extensions)
+            if reason is None:
+                # PostgreSQL's indexes take no key that is much longer.
+                if may_be_long and len(os.fsencode(prefix + name)) > _LONG_PATH:
+                    reason = "its path is too long"
+                else:
+                    films.append(name)
+                    continue
+            elif reason == "not a video" and entry.is_symlink():
+                reason = "a symbolic link"
+            if reason != UNDECODABLE:
+                others.append(name)
+            self._skip(prefix + name, reason)
         return subfolders, films, others
 
-    def _file_reason(self, entry: "os.DirEntry[str]", length: int) -> str | None:
-        reason = file_reason(entry.name, self.extensions)
-        if reason is None:
-            # PostgreSQL's indexes take no key that is much longer.
-            if length < _SHORT_PATH or len(os.fsencode(entry.path)) <= _LONG_PATH:
-                return None
-            return "its path is too long"
-        if reason == "not a video" and entry.is_symlink():
-            return "a symbolic link"
-        return reason
-
-    def _films(self, folder: str, films: list[str], others: list[str]) -> Iterator[Sighting]:
+    def _films(
+        self, handle: int, prefix: str, films: list[str], others: list[str]
+    ) -> Iterator[Sighting]:
         held: set[str] = set()
         sidecars: dict[str, list[str]] = {}
         if others:
-            held = {held_stem(n) for n in others if may_hold(n) and _is_recent(folder, n)}
+            held = {held_stem(n) for n in others if may_hold(n) and _is_recent(handle, n)}
             if any(split_ending(name)[1].lower() in SIDECARS for name in others):
                 sidecars = match_sidecars((split_ending(name)[0] for name in films), others)
         beside = bool(held or sidecars)
-        prefix = folder if folder.endswith("/") else folder + "/"
         for name in films:
-            path = prefix + name
             try:
-                found = os.lstat(path)
+                found = os.stat(name, dir_fd=handle, follow_symlinks=False)
             except OSError:
                 continue  # gone between the listing and now: the next scan sees what became of it
+            size, device, inode = found.st_size, found.st_dev, found.st_ino
             if not stat.S_ISREG(found.st_mode):
                 link = stat.S_ISLNK(found.st_mode)
-                self._skip(path, "a symbolic link" if link else "not a regular file")
-            elif found.st_size < self.min_size:
-                self._skip(path, "smaller than MIN_FILE_SIZE")
+                self._skip(prefix + name, "a symbolic link" if link else "not a regular file")
+            elif size < self.min_size:
+                self._skip(prefix + name, "smaller than MIN_FILE_SIZE")
             else:
                 stem = split_ending(name)[0] if beside else ""
-                yield Sighting(
-                    path,
-                    found.st_dev if found.st_dev < _SIGN else _signed(found.st_dev),
-                    found.st_ino if found.st_ino < _SIGN else _signed(found.st_ino),
-                    found.st_size,
+                yield (
+                    prefix + name,
+                    device if device < _SIGN else _signed(device),
+                    inode if inode < _SIGN else _signed(inode),
+                    size,
                     found.st_mtime_ns,
                     found.st_ctime_ns,
                     found.st_nlink > 1,
@@ -211,23 +214,17 @@ def is_open_for_writing(path: str) -> bool:
 
 
 def open_for_writing(paths: Sequence[str]) -> list[str]:
-    """Those of `paths` that somebody writes to; many are asked for by two threads.
+    """Those of `paths` that somebody writes to.
 
     Whoever opens a file while we hold the lease makes the kernel tell us by SIGIO, which would
-    end the program; ignored, the lease is simply given back by closing the file.
+    end the program: `ignore_leases` first.
     """
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGIO, signal.SIG_IGN)
-    if len(paths) < _MANY:
-        return [path for path in paths if is_open_for_writing(path)]
-    from concurrent.futures import ThreadPoolExecutor
+    return [path for path in paths if is_open_for_writing(path)]
 
-    def asked(share: Sequence[str]) -> list[str]:
-        return [path for path in share if is_open_for_writing(path)]
 
-    with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(asked, (paths[::2], paths[1::2]))
-    return first + second
+def ignore_leases() -> None:
+    """Ignored, a lease that somebody waits for is simply given back by closing the file."""
+    signal.signal(signal.SIGIO, signal.SIG_IGN)
 
 
 def unreadable(path: str, error: OSError) -> str:
@@ -247,9 +244,9 @@ def _identity_of(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _is_recent(folder: str, name: str) -> bool:
+def _is_recent(folder: int, name: str) -> bool:
     try:
-        changed = os.lstat(os.path.join(folder, name)).st_ctime
+        changed = os.stat(name, dir_fd=folder, follow_symlinks=False).st_ctime
     except OSError:
         return False
     return time.time() - changed < LEFTOVER_SECONDS

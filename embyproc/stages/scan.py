@@ -2,17 +2,28 @@
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from itertools import chain, islice, repeat, takewhile
+from typing import NamedTuple
 
 from embyproc import policy
 from embyproc.config import Config
 from embyproc.errors import Stopped
-from embyproc.files.walk import Walk, folder_identity, is_gone, open_for_writing
+from embyproc.files.walk import (
+    Walk,
+    folder_identity,
+    ignore_leases,
+    is_gone,
+    open_for_writing,
+)
 from embyproc.models import Failed, Item, RunSummary
 from embyproc.stages.mounts import refuse_unmounted
 from embyproc.stages.runner import Options, Run
+from embyproc.stages.workers import one_ahead
 from embyproc.store import Store
-from embyproc.store.sightings import SOURCE_MISSING, Candidate
+from embyproc.store.sightings import SOURCE_MISSING, Candidate, Page, copy_lines
+
+# Films of the walk that go to the database at a time.
+_CHUNK = 10_000
 
 # So many of the queued items are named in the summary; a first scan may find a hundred thousand.
 _TOLD = 1000
@@ -20,8 +31,7 @@ _TOLD = 1000
 Progress = Callable[[int], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class Judged(NamedTuple):
     """One file and what scan makes of it, for `--dry-run`."""
 
     path: str
@@ -33,7 +43,7 @@ def run(run: Run, *, settle: float | None = None, progress: Progress = lambda co
 
     def told(count: int) -> None:
         if run.stopping.is_set() or not run.heartbeat.alive:
-            raise Stopped("scan was asked to stop; nothing was changed")
+            raise Stopped("scan was asked to stop before it was done; the next one goes on")
         progress(count)
 
     try:
@@ -45,27 +55,49 @@ def run(run: Run, *, settle: float | None = None, progress: Progress = lambda co
 
 
 def _look(run: Run, progress: Progress) -> None:
-    store, config, summary = run.store, run.config, run.summary
-    root, walk = _walk(config)
-    identity, films = _load(store, root, walk, progress)
-    _judge(store, config)
-    _hold_back_open_files(store)
-    progress(films)
-    missing = _vanished(run, root)
-    queued = store.sightings.apply(root, run.options.item_limit, told=_TOLD)
-    if queued is None:
-        summary.problems.append("another scan is at work at this moment: left to it")
-        return
-    store.sightings.remember_folder(root, identity, films)
+    sightings, summary = run.store.sightings, run.summary
+    root, walk = _walk(run.config)
+    identity, films = _load(run.store, root, walk, progress)
+    with sightings.alone() as is_alone:
+        if not is_alone:
+            summary.problems.append("another scan is at work at this moment: left to it")
+            return
+        _judge(run.store, run.config)
+        missing = _vanished(run, root)
+        verdicts = sightings.counts()
+        if "renamed" in verdicts:
+            sightings.follow_renamed()
+        if "ready" in verdicts:
+            _queue(run, lambda: progress(films))
+            verdicts = sightings.counts()
+        sightings.remember(root, verdicts)
+    sightings.remember_folder(root, identity, films)
 
-    summary.claimed += queued.count + len(missing)
-    summary.succeeded += queued.count
+    summary.claimed += len(missing)
     summary.failed += len(missing)
-    summary.skipped = walk.skipped + _not_yet(store.sightings.counts())
-    summary.items += [
-        {"id": item_id, "file_path": path, "status": "pending"} for item_id, path in queued.items
-    ]
+    summary.skipped = walk.skipped + _not_yet(verdicts)
     summary.problems += walk.problems
+
+
+def _queue(run: Run, waiting: Callable[[], None]) -> None:
+    """Queue what is ready. The last look, whether somebody still writes to a film, is taken at the
+    films of the next page while the database is busy with those of this one."""
+    sightings, summary = run.store.sightings, run.summary
+    if run.options.item_limit is not None:
+        sightings.keep_for_later(run.options.item_limit)
+
+    def count(queued: int) -> None:
+        summary.claimed += queued
+        summary.succeeded += queued
+
+    for page, writing in _asked(sightings.ready_pages(), waiting):
+        sightings.hold_back(writing)
+        count(sightings.queue(page))
+    count(sightings.queue_again())
+    summary.items += [
+        {"id": item_id, "file_path": path, "status": "pending"}
+        for item_id, path in sightings.queued(_TOLD)
+    ]
 
 
 def plan(
@@ -79,7 +111,8 @@ def plan(
     )
     _load(store, root, walk, progress)
     _judge(store, config)
-    _hold_back_open_files(store)
+    for _, writing in _asked(store.sightings.ready_pages(), lambda: None):
+        store.sightings.hold_back(writing)
     counts = store.sightings.counts()
     ready = min(counts.get("ready", 0), options.item_limit or counts.get("ready", 0))
     summary = RunSummary(command="scan", claimed=ready, succeeded=ready)
@@ -137,9 +170,50 @@ def _walk(config: Config) -> tuple[str, Walk]:
 def _load(store: Store, root: str, walk: Walk, progress: Progress) -> tuple[tuple[int, int], int]:
     """Walk and hand what is seen to the store; refuse a folder that looks unmounted."""
     identity = folder_identity(root, "WATCH_DIR")
-    films = store.sightings.load(walk, progress)
-    refuse_unmounted(store, "WATCH_DIR", root, identity, films)
-    return identity, films
+    store.sightings.open()
+    seen = 0
+    for films, lines in _chunks(copy_lines(walk), lambda: progress(seen)):  # noqa: B023
+        store.sightings.load(lines)
+        seen = films
+        progress(seen)
+    refuse_unmounted(store, "WATCH_DIR", root, identity, seen)
+    return identity, seen
+
+
+def _chunks(lines: Iterator[str], waiting: Callable[[], None]) -> Iterator[tuple[int, str]]:
+    """How many films so far, and the lines of the last of them.
+
+    A large tree is walked on while the database takes a chunk; for a small one no thread is
+    worth its while.
+    """
+    films = 0
+
+    def take(_: object) -> tuple[int, str]:
+        nonlocal films
+        chunk = list(islice(lines, _CHUNK))
+        films += len(chunk)
+        return films, "".join(chunk)
+
+    first = take(None)
+    yield first
+    if films == _CHUNK:
+        yield from takewhile(lambda chunk: chunk[1], one_ahead(take, repeat(None), waiting))
+
+
+def _asked(pages: Iterator[Page], waiting: Callable[[], None]) -> Iterator[tuple[Page, list[str]]]:
+    """Each page, and those of its films that somebody writes to."""
+
+    def ask(page: Page) -> tuple[Page, list[str]]:
+        return page, open_for_writing(page.paths)
+
+    ignore_leases()
+    first = next(pages, None)
+    if first is not None:
+        second = next(pages, None)
+        if second is None:
+            yield ask(first)
+        else:
+            yield from one_ahead(ask, chain((first, second), pages), waiting)
 
 
 def _judge(store: Store, config: Config) -> None:
@@ -150,13 +224,6 @@ def _judge(store: Store, config: Config) -> None:
         # The file system's times are those of this machine, not of the database.
         oldest_ctime_ns=time.time_ns() - min_age * 1_000_000_000,
     )
-
-
-def _hold_back_open_files(store: Store) -> None:
-    """The last look, for the films that seem ready: does somebody still write to them?"""
-    for page in store.sightings.ready_pages():
-        if writing := open_for_writing(page):
-            store.sightings.hold_back(writing)
 
 
 def _vanished(run: Run, root: str) -> list[Item]:

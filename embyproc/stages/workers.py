@@ -1,10 +1,13 @@
-"""A few daemon threads for work that waits for others: HTTP."""
+"""A few daemon threads for work that waits for others: HTTP, the disk, the database."""
 
 import queue
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Generic, TypeVar
 
+Given = TypeVar("Given")
 Key = TypeVar("Key")
 Result = TypeVar("Result")
 
@@ -45,3 +48,33 @@ class Workers(Generic[Key, Result]):
                 self._results.put((key, call()))
             except Exception as error:  # handed to the main thread, which knows what it means
                 self._results.put((key, error))
+
+
+def one_ahead(
+    work: Callable[[Given], Result], things: Iterable[Given], waiting: Callable[[], None]
+) -> Iterator[Result]:
+    """`work` done on each thing, in order: the next one in a thread while the caller uses this one.
+
+    `things` are taken in the caller's thread. `waiting` is called now and then while the caller
+    has to wait, and may raise to end it.
+    """
+    workers: Workers[None, Result] = Workers(1)
+    made: deque[Result | Exception] = deque()
+
+    def wait() -> Result:
+        while not made:
+            waiting()
+            made.extend(result for _, result in workers.results(0.5))
+        result = made.popleft()
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    asked = 0
+    for thing in things:
+        workers.submit(None, partial(work, thing))
+        asked += 1
+        if asked > 1:
+            yield wait()
+    if asked:
+        yield wait()

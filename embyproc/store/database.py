@@ -1,7 +1,7 @@
 """One connection to PostgreSQL: opening it, running SQL, translating every failure."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from io import StringIO
@@ -75,11 +75,13 @@ class Database:
             row = cursor.fetchone()
             return None if row is None else row[0]
 
-    def pages(self, sql: str, *, size: int) -> Iterator[list[tuple[Any, ...]]]:
+    def pages(
+        self, sql: str, parameters: Parameters | None = None, *, size: int
+    ) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of a large result, `size` at a time, kept on the server until they are asked
         for; no transaction is open meanwhile."""
         with self._translated(), self._connection.cursor("pages", withhold=True) as cursor:
-            cursor.execute(sql)
+            cursor.execute(sql, parameters)
             while page := cursor.fetchmany(size):
                 yield page
 
@@ -89,10 +91,11 @@ class Database:
             cursor.execute(sql, parameters)
             return int(cursor.rowcount)
 
-    def copy(self, sql: str, lines: Iterable[str]) -> None:
+    def copy(self, sql: str, lines: str) -> None:
         """Feed a COPY ... FROM STDIN statement with lines in its text format."""
         with self._translated(), self._connection.cursor() as cursor:
-            cursor.copy_expert(sql, StringIO("".join(lines)))
+            # In one piece: each further one would wait for its turn beside a busy thread.
+            cursor.copy_expert(sql, StringIO(lines), size=len(lines) + 1)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -101,10 +104,14 @@ class Database:
         try:
             yield
         except BaseException:
-            if not self._connection.closed:
+            if self.is_open:
                 self.execute("ROLLBACK")
             raise
         self.execute("COMMIT")
+
+    @property
+    def is_open(self) -> bool:
+        return not self._connection.closed
 
     def close(self) -> None:
         self._connection.close()

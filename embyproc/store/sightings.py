@@ -5,18 +5,21 @@ each, and a few statements act on the verdicts. Known files cost one join and no
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
-from itertools import islice
+from typing import NamedTuple
 
 from embyproc.models import Item, Sighting
 from embyproc.store.database import Database
 
 SOURCE_MISSING = "Source file missing"
 
-# Rows of the walk that are in memory at a time.
-_CHUNK = 5000
+# Films that are queued at a time, and of which rows are in memory at a time.
+_PAGE = 5000
+
+# Verdicts on films that the next scan looks at again.
+_UNFINISHED = ("settling", "young", "held", "writing", "later")
 
 # Only one scan at a time acts on its verdicts: two would wait for each other's rows.
 _LOCK = 5_206_151_967
@@ -24,8 +27,7 @@ _LOCK = 5_206_151_967
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WatchedFolder:
+class WatchedFolder(NamedTuple):
     """What the last scan saw of the watched folder itself."""
 
     device: int
@@ -33,8 +35,7 @@ class WatchedFolder:
     files: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A film that is not in the queue as it is now, and what is to be done about it.
 
     `verdict` is `ready`, `renamed`, `waiting` (queued, but its file changed), `settling`, `young`,
@@ -47,12 +48,11 @@ class Candidate:
     other: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Queued:
-    """What a scan has put into the queue; `ids` is cut, `count` is not."""
+class Page(NamedTuple):
+    """Some of the films that seem to be ready."""
 
-    count: int
-    items: Sequence[tuple[int, str]]
+    number: int
+    paths: Sequence[str]
 
 
 class Sightings:
@@ -87,11 +87,8 @@ class Sightings:
 
     # -- what the walk saw -----------------------------------------------------------------
 
-    def load(self, walk: Iterable[Sighting], progress: Callable[[int], None]) -> int:
-        """Copy a walk into the temporary table, a chunk at a time; returns how many films.
-
-        `progress` is told the number so far, and may raise to stop.
-        """
+    def open(self) -> None:
+        """A new, empty table for what a walk sees."""
         self._database.execute(
             """
             SET work_mem TO '32MB';
@@ -102,14 +99,13 @@ class Sightings:
             TRUNCATE seen
             """
         )
-        total = 0
-        lines = _copy_lines(walk)
-        # A COPY of its own for each chunk, so that no transaction is open while the disk is read.
-        while chunk := list(islice(lines, _CHUNK)):
-            self._database.copy("COPY seen FROM STDIN", chunk)
-            total += len(chunk)
-            progress(total)
-        return total
+
+    def load(self, lines: str) -> None:
+        """Add a part of the walk, as `copy_lines` writes it.
+
+        A COPY of its own for each part: no transaction is open while the disk is read.
+        """
+        self._database.copy("COPY seen FROM STDIN", lines)
 
     def judge(self, *, min_checks: int, min_age: float, oldest_ctime_ns: int) -> None:
         """Make `candidates`: films that are new, changed or back, with a verdict each.
@@ -122,22 +118,25 @@ class Sightings:
             DROP TABLE IF EXISTS candidates;
             CREATE TEMPORARY TABLE candidates AS
             SELECT s.*, q.id AS item, q.status,
-                   COALESCE(g.checks, 0) + 1 AS checks, COALESCE(g.since, %(now)s) AS since,
                    COALESCE(q.error_message LIKE %(missing)s, false) AS back,
                    NULL::text AS other, NULL::int AS renamed,
+                   (row_number() OVER () - 1) / %(page)s AS page,
                    CASE WHEN q.status = 'pending'
                              AND (q.inode, q.size, q.mtime_ns) = (s.inode, s.size, s.mtime_ns)
                         THEN 'waiting'
                         WHEN s.held THEN 'held'
-                        WHEN COALESCE(g.checks, 0) + 1 < %(min_checks)s THEN 'settling'
-                        WHEN s.ctime_ns > %(oldest)s AND COALESCE(g.since, %(now)s) > %(before)s
-                        THEN 'young' ELSE 'ready' END AS verdict
-            FROM seen s
+                        WHEN s.checks < %(min_checks)s THEN 'settling'
+                        WHEN s.ctime_ns > %(oldest)s AND s.since > %(before)s THEN 'young'
+                        ELSE 'ready' END AS verdict
+            FROM (SELECT n.*, COALESCE(g.checks, 0) + 1 AS checks,
+                         COALESCE(g.since, %(now)s) AS since
+                  FROM seen n LEFT JOIN sightings g ON g.path = n.path
+                      -- Not the device: its number differs between hosts and between mounts.
+                      AND (g.inode, g.size, g.mtime_ns, g.ctime_ns)
+                        = (n.inode, n.size, n.mtime_ns, n.ctime_ns)
+                  -- A fence: the planner takes new films for few and would look up each of them.
+                  OFFSET 0) AS s
             LEFT JOIN processing_queue q ON q.file_path = s.path
-            LEFT JOIN sightings g ON g.path = s.path
-                -- Not the device: its number differs between hosts and between mounts.
-                AND (g.inode, g.size, g.mtime_ns, g.ctime_ns)
-                  = (s.inode, s.size, s.mtime_ns, s.ctime_ns)
             WHERE q.id IS NULL
                -- Where the row's own film is filed already, this is another one: later.
                OR (q.status = 'pending' AND q.new_path IS NULL
@@ -157,12 +156,17 @@ class Sightings:
                 "min_checks": min_checks,
                 "oldest": oldest_ctime_ns,
                 "missing": SOURCE_MISSING + "%",
+                "page": _PAGE,
             },
         )
-        links = self._database.scalar("SELECT bool_or(linked) FROM candidates")
-        if links is not None:
+        (found,) = self._database.rows(
+            "SELECT count(*) AS films, bool_or(linked) AS links FROM candidates"
+        )
+        if found["films"] > _PAGE:
+            self._database.execute("CREATE INDEX ON candidates (page)")
+        if found["films"]:
             self._find_renamed()
-        if links:
+        if found["links"]:
             self._find_links()
 
     def _find_renamed(self) -> None:
@@ -196,12 +200,16 @@ class Sightings:
             """
         )
 
-    def ready_pages(self) -> Iterator[list[str]]:
-        """The films that seem to be ready, a page at a time."""
-        for page in self._database.pages(
-            "SELECT path FROM candidates WHERE verdict = 'ready'", size=_CHUNK
+    def ready_pages(self) -> Iterator[Page]:
+        """The films that seem to be ready, a page at a time, those that are ready longest first."""
+        for rows in self._database.pages(
+            """
+            SELECT page, array_agg(path) FROM candidates WHERE verdict = 'ready'
+            GROUP BY page ORDER BY page
+            """,
+            size=1,
         ):
-            yield [path for (path,) in page]
+            yield Page(number=rows[0][0], paths=rows[0][1])
 
     def candidates(self) -> list[Candidate]:
         """Every candidate in the order of the paths: for a person to read."""
@@ -227,37 +235,29 @@ class Sightings:
 
     def hold_back(self, paths: Sequence[str]) -> None:
         """These are open for writing."""
-        self._database.execute(
-            "UPDATE candidates SET verdict = 'writing' WHERE path = ANY (%(paths)s)",
-            {"paths": list(paths)},
-        )
+        if paths:
+            self._database.execute(
+                "UPDATE candidates SET verdict = 'writing' WHERE path = ANY (%(paths)s)",
+                {"paths": list(paths)},
+            )
 
     # -- acting on it ----------------------------------------------------------------------
 
-    def apply(self, root: str, limit: int | None, *, told: int) -> Queued | None:
-        """Queue what is ready, follow what was renamed, remember the rest for the next scan.
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Whether no other scan acts until this is left; each works by what it has judged itself.
 
-        Returns how many items were queued, and the first `told` of them; None, with nothing
-        changed, where another scan is doing the same at this moment.
+        A lock of the session: it is gone with the connection, whatever becomes of this run.
         """
-        counts = self.counts()
-        queued = Queued(count=0, items=())
-        with self._database.transaction():
-            lock = "SELECT pg_try_advisory_xact_lock(%(lock)s)"
-            if not self._database.scalar(lock, {"lock": _LOCK}):
-                return None
-            if "renamed" in counts:
-                self._follow_renamed()
-            if "ready" in counts:
-                queued = self._queue_ready(limit, told)
-            if counts.keys() & {"waiting", "ready"}:
-                self._refresh_waiting()
-            if counts.keys() & {"settling", "young", "held", "writing", "ready"}:
-                self._remember_unfinished()
-            self._forget_sightings(root)
-        return queued
+        lock = {"lock": _LOCK}
+        got = bool(self._database.scalar("SELECT pg_try_advisory_lock(%(lock)s)", lock))
+        try:
+            yield got
+        finally:
+            if got and self._database.is_open:
+                self._database.execute("SELECT pg_advisory_unlock(%(lock)s)", lock)
 
-    def _follow_renamed(self) -> None:
+    def follow_renamed(self) -> None:
         """The item stays one item; a failure under the old name says nothing of the new one."""
         self._database.execute(
             """
@@ -274,28 +274,36 @@ class Sightings:
             """
         )
 
-    def _queue_ready(self, limit: int | None, told: int) -> Queued:
-        if limit is not None:
-            self._database.execute(
-                """
-                UPDATE candidates SET verdict = 'later' WHERE verdict = 'ready' AND path NOT IN (
-                    SELECT path FROM candidates WHERE verdict = 'ready'
-                    ORDER BY ctime_ns, path LIMIT %(limit)s)
-                """,
-                {"limit": limit},
-            )
-        added = self._database.execute(
+    def keep_for_later(self, limit: int) -> None:
+        """Let only the first so many be ready."""
+        self._database.execute(
+            """
+            UPDATE candidates SET verdict = 'later' WHERE verdict = 'ready' AND path NOT IN (
+                SELECT path FROM candidates WHERE verdict = 'ready'
+                ORDER BY ctime_ns, path LIMIT %(limit)s)
+            """,
+            {"limit": limit},
+        )
+
+    def queue(self, page: Page) -> int:
+        """Queue what is ready of a page; returns how many items that are.
+
+        Nobody can have been quicker: only scans add rows, and this one is alone.
+        """
+        return self._database.execute(
             """
             INSERT INTO processing_queue
                 (file_path, device, inode, size, mtime_ns, ctime_ns, sidecars)
             SELECT path, device, inode, size, mtime_ns, ctime_ns, sidecars FROM candidates
-            WHERE verdict = 'ready' AND item IS NULL
-              -- Another scan may have been quicker; it held the lock that is ours now.
-              AND NOT EXISTS (SELECT FROM processing_queue q WHERE q.file_path = path)
-            ORDER BY ctime_ns
-            """
+            WHERE page = %(page)s AND verdict = 'ready' AND item IS NULL
+            ORDER BY ctime_ns, path
+            """,
+            {"page": page.number},
         )
-        again = self._database.execute(
+
+    def queue_again(self) -> int:
+        """Another pass for what is ready and has been in the queue before."""
+        return self._database.execute(
             """
             UPDATE processing_queue q
             SET status = 'pending', device = r.device, inode = r.inode, size = r.size,
@@ -317,26 +325,39 @@ class Sightings:
               AND q.status IN ('completed', 'error')
             """
         )
+
+    def queued(self, most: int) -> list[tuple[int, str]]:
+        """Id and path of the first `most` films that were ready."""
         rows = self._database.rows(
             """
             SELECT q.id, q.file_path
-            FROM (SELECT path FROM candidates WHERE verdict = 'ready' LIMIT %(told)s) AS r
+            FROM (SELECT path FROM candidates WHERE verdict = 'ready' LIMIT %(most)s) AS r
             JOIN processing_queue q ON q.file_path = r.path ORDER BY q.id
             """,
-            {"told": told},
+            {"most": most},
         )
-        return Queued(count=added + again, items=[(row["id"], row["file_path"]) for row in rows])
+        return [(row["id"], row["file_path"]) for row in rows]
+
+    def remember(self, root: str, verdicts: Collection[str]) -> None:
+        """Keep for the next scan what it needs to know, and nothing else."""
+        with self._database.transaction():
+            if "waiting" in verdicts or "ready" in verdicts:
+                self._refresh_waiting()
+            if any(verdict in verdicts for verdict in _UNFINISHED):
+                self._remember_unfinished()
+            self._forget_sightings(root)
 
     def _remember_unfinished(self) -> None:
         self._database.execute(
             """
             INSERT INTO sightings (path, device, inode, size, mtime_ns, ctime_ns, checks, since)
             SELECT path, device, inode, size, mtime_ns, ctime_ns, checks, since FROM candidates
-            WHERE verdict IN ('settling', 'young', 'held', 'writing', 'later')
+            WHERE verdict = ANY (%(unfinished)s)
             ON CONFLICT (path) DO UPDATE SET device = EXCLUDED.device, inode = EXCLUDED.inode,
                 size = EXCLUDED.size, mtime_ns = EXCLUDED.mtime_ns, ctime_ns = EXCLUDED.ctime_ns,
                 checks = EXCLUDED.checks, since = EXCLUDED.since
-            """
+            """,
+            {"unfinished": list(_UNFINISHED)},
         )
 
     def _forget_sightings(self, root: str) -> None:
@@ -367,24 +388,27 @@ class Sightings:
 
     def unseen_waiting(self, root: str) -> Iterator[Item]:
         """Pending items below `root` that the walk did not meet, a page at a time."""
-        after = 0
-        while rows := self._database.rows(
+        for page in self._database.pages(
+            # The ids alone first: with whole rows the planner sorts instead of hashing.
             """
-            SELECT q.* FROM processing_queue q
-            WHERE q.status = 'pending' AND q.id > %(after)s AND starts_with(q.file_path, %(root)s)
+            SELECT q.id FROM processing_queue q
+            WHERE q.status = 'pending' AND starts_with(q.file_path, %(root)s)
               AND NOT EXISTS (SELECT FROM seen s WHERE s.path = q.file_path)
               AND NOT EXISTS (SELECT FROM candidates c WHERE c.renamed = q.id)
               -- A row whose film is filed already needs no source.
               AND q.new_path IS NULL
-            ORDER BY q.id LIMIT %(page)s
             """,
-            {"after": after, "root": root.rstrip("/") + "/", "page": _CHUNK},
+            {"root": root.rstrip("/") + "/"},
+            size=_PAGE,
         ):
+            rows = self._database.rows(
+                "SELECT * FROM processing_queue WHERE id = ANY (%(ids)s) AND status = 'pending'",
+                {"ids": [item_id for (item_id,) in page]},
+            )
             yield from (Item.from_row(row) for row in rows)
-            after = rows[-1]["id"]
 
 
-def _copy_lines(walk: Iterable[Sighting]) -> Iterator[str]:
+def copy_lines(walk: Iterable[Sighting]) -> Iterator[str]:
     """The walk in the text format of COPY."""
     for path, device, inode, size, mtime_ns, ctime_ns, linked, held, sidecars in walk:
         beside = json.dumps(sidecars).translate(_ESCAPES) if sidecars else "\\N"

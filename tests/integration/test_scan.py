@@ -571,6 +571,26 @@ def test_a_writer_that_holds_a_lease_is_a_writer(look: Scan, watch: Path) -> Non
     assert look().succeeded == 1
 
 
+def test_many_films_are_walked_and_queued_in_parts(look: Scan, store: Store, watch: Path) -> None:
+    """More than one chunk of the walk and more than one page of the queue."""
+    for number in range(12_000):
+        (watch / f"ROW-{number}.mp4").touch()
+    assert look().succeeded == 0
+    with (watch / "ROW-11999.mp4").open("ab"), (watch / "ROW-3.mp4").open("ab"):
+        summary = look()
+        assert (summary.claimed, summary.succeeded, summary.skipped) == (11_998, 11_998, 2)
+        assert len(summary.items) == 1000
+    assert look().succeeded == 2
+    assert look().claimed == 0
+    (watch / "ROW-5.mp4").unlink()
+    summary = look()
+    assert (summary.claimed, summary.failed) == (1, 1)
+    counts = store.looks.counts()
+    assert (counts[Status.PENDING], counts[Status.ERROR]) == (11_999, 1)
+    ids = [item.id for item in store.looks.find()]
+    assert max(ids) - min(ids) == 11_999, "no id is burnt"
+
+
 WRITER = """
 import os, sys
 while True:
@@ -581,8 +601,8 @@ while True:
 def test_a_lease_that_is_broken_does_not_kill_the_scan(watch: Path) -> None:
     (path,) = make(watch, "ABC-123.mp4")
     prober = (
-        "import sys; from embyproc.files.walk import open_for_writing\n"
-        "for _ in range(3000): open_for_writing([sys.argv[1]])"
+        "import sys; from embyproc.files.walk import ignore_leases, open_for_writing\n"
+        "ignore_leases()\nfor _ in range(3000): open_for_writing([sys.argv[1]])"
     )
     writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)])
     try:
@@ -632,7 +652,7 @@ def test_dry_run_changes_nothing(store: Store, database: Database, watch: Path) 
 def test_a_file_that_disappears_between_two_calls(watch: Path) -> None:
     make(watch, "first.mp4", "second.mp4")
     walk = iter(Walk(root=str(watch), extensions=settings(watch).video_extensions))
-    seen = Path(next(walk).path)
+    seen = Path(next(walk)[0])
     for path in watch.iterdir():
         if path != seen:
             path.unlink()  # listed already, not yet looked at
