@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cache
 
 from embyproc.errors import FileTrouble, SourceMissing, StaleClaim, Stopped
 
@@ -201,9 +202,13 @@ def rename_without_overwriting(source: str, target: str) -> None:
     os.unlink(source)
 
 
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
 def _renameat2(source: str, target: str) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    call = getattr(libc, "renameat2", None)
+    call = getattr(_libc(), "renameat2", None)
     if call is None:
         raise OSError(errno.ENOSYS, "renameat2 is not available")
     names = os.fsencode(source), os.fsencode(target)
