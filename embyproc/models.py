@@ -85,15 +85,16 @@ class Item(NamedTuple):
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> Self:
         # A newer schema may have columns this version does not know.
-        known = {name: row[name] for name in _ITEM_FIELDS}
-        known["status"] = Status(known["status"])
-        return cls(**known)
+        known = [row[name] for name in _ITEM_FIELDS]
+        known[_STATUS] = Status(known[_STATUS])
+        return cls._make(known)
 
     def as_json(self) -> dict[str, Any]:
         return {name: json_value(getattr(self, name)) for name in _ITEM_FIELDS}
 
 
 _ITEM_FIELDS = Item._fields
+_STATUS = _ITEM_FIELDS.index("status")
 
 
 class Event(NamedTuple):
