@@ -291,7 +291,9 @@ class Sightings:
         Nobody can have been quicker: only scans add rows, and this one is alone.
         """
         return self._database.execute(
+            # No waiting for the disk a page: `remember` waits for all of them.
             """
+            SET LOCAL synchronous_commit TO off;
             INSERT INTO processing_queue
                 (file_path, device, inode, size, mtime_ns, ctime_ns, sidecars)
             SELECT path, device, inode, size, mtime_ns, ctime_ns, sidecars FROM candidates
@@ -350,24 +352,22 @@ class Sightings:
     def _remember_unfinished(self) -> None:
         self._database.execute(
             """
-            INSERT INTO sightings (path, device, inode, size, mtime_ns, ctime_ns, checks, since)
-            SELECT path, device, inode, size, mtime_ns, ctime_ns, checks, since FROM candidates
+            INSERT INTO sightings
+                (path, device, inode, size, mtime_ns, ctime_ns, checks, since, seen_at)
+            SELECT path, device, inode, size, mtime_ns, ctime_ns, checks, since, now()
+            FROM candidates
             WHERE verdict = ANY (%(unfinished)s)
             ON CONFLICT (path) DO UPDATE SET device = EXCLUDED.device, inode = EXCLUDED.inode,
                 size = EXCLUDED.size, mtime_ns = EXCLUDED.mtime_ns, ctime_ns = EXCLUDED.ctime_ns,
-                checks = EXCLUDED.checks, since = EXCLUDED.since
+                checks = EXCLUDED.checks, since = EXCLUDED.since, seen_at = EXCLUDED.seen_at
             """,
             {"unfinished": list(_UNFINISHED)},
         )
 
     def _forget_sightings(self, root: str) -> None:
-        """What is gone, or in the queue since the last scan, need not be remembered."""
+        """What is gone or in the queue was not renewed by this transaction."""
         self._database.execute(
-            """
-            DELETE FROM sightings g
-            WHERE starts_with(g.path, %(root)s)
-              AND NOT EXISTS (SELECT FROM candidates c WHERE c.path = g.path)
-            """,
+            "DELETE FROM sightings WHERE starts_with(path, %(root)s) AND seen_at <> now()",
             {"root": root.rstrip("/") + "/"},
         )
 

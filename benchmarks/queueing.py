@@ -1,0 +1,133 @@
+"""Claiming and finishing rows that need no work, beside other ways to do it."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import psycopg2
+
+from benchmarks import rivals
+from benchmarks.measure import Figure, growth, interleaved, seconds
+from benchmarks.place import Place, place
+from embyproc.models import PROCESS, Finished
+
+ROWS = 10_000
+BATCH = 100
+WAITING = 100_000
+HISTORY = 1_000_000
+
+# The plain queue that most people write first: one row a claim, one row an update.
+PLAIN = """
+    CREATE TABLE plain (
+        id SERIAL PRIMARY KEY, file_path TEXT NOT NULL UNIQUE, status VARCHAR(20) NOT NULL,
+        created_at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(),
+        updated_at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp());
+    CREATE INDEX ON plain (status, created_at);
+    CREATE TRIGGER updated BEFORE UPDATE ON plain
+        FOR EACH ROW EXECUTE FUNCTION update_updated_at_column();
+"""
+PLAIN_CLAIM = """
+    UPDATE plain SET status = 'processing' WHERE id = (
+        SELECT id FROM plain WHERE status = 'pending' ORDER BY created_at LIMIT 1
+        FOR UPDATE SKIP LOCKED) RETURNING *
+"""
+
+
+def figures(notes: list[str]) -> Iterator[Figure]:
+    yield from _beside_others(notes)
+    yield from _beside_history()
+
+
+def _beside_others(notes: list[str]) -> Iterator[Figure]:
+    with place() as b:
+        others: dict[str, Callable[[], float]] = {"one row at a time": lambda: _one_by_one(b)}
+        for name, rival in rivals.installed().items():
+            others[name] = _on_a_database_of_its_own(b, name, rival)
+        for name in rivals.NAMES - others.keys():
+            notes.append(f"{name}: not measured, it is not installed (pip install '.[bench]')")
+        ours, more, *speeds = interleaved(
+            lambda: _ours(b, ROWS), lambda: _ours(b, 10 * ROWS), *others.values(), repeats=3
+        )
+        for name, speed in zip(others, speeds, strict=True):
+            yield Figure(
+                what=f"claim + finish of {ROWS:,} no-op rows a second, beside {name}",
+                figure=ours,
+                floor=speed,
+                unit="/",
+                target=10.0 if name == "one row at a time" else 1.0,
+                higher_is_better=True,
+            )
+        what = f"claim + finish of {10 * ROWS:,} rows, beside 10 x"
+        yield growth(what, ROWS / ours, 10 * ROWS / more)
+
+
+def _ours(b: Place, rows: int) -> float:
+    b.empty()
+    run = b.store.runs.start("bench")
+    b.store.queue.add_many([f"/w/{n}" for n in range(rows)])
+    b.settle()
+
+    def drain() -> None:
+        while items := b.store.queue.claim(PROCESS, run, BATCH):
+            b.store.queue.finish(PROCESS, run, [Finished(id=item.id) for item in items])
+
+    taken = seconds(drain)
+    assert b.database.scalar("SELECT count(*) FROM processing_queue WHERE status = 'moved'") == rows
+    return rows / taken
+
+
+def _one_by_one(b: Place) -> float:
+    connection = psycopg2.connect(b.dsn)
+    connection.autocommit = True
+    cursor = connection.cursor()
+    cursor.execute("DROP TABLE IF EXISTS plain")
+    cursor.execute(PLAIN)
+    cursor.execute(
+        "INSERT INTO plain (file_path, status) SELECT '/w/' || n, 'pending' "
+        "FROM generate_series(1, %s) AS n",
+        (ROWS,),
+    )
+    cursor.execute("VACUUM ANALYZE plain")
+
+    def drain() -> None:
+        while True:
+            cursor.execute(PLAIN_CLAIM)
+            row = cursor.fetchone()
+            if row is None:
+                return
+            cursor.execute("UPDATE plain SET status = 'moved' WHERE id = %s", (row[0],))
+
+    taken = seconds(drain)
+    connection.close()
+    return ROWS / taken
+
+
+def _on_a_database_of_its_own(b: Place, name: str, rival: rivals.Speed) -> Callable[[], float]:
+    def measure() -> float:
+        b.database.execute(f"DROP DATABASE IF EXISTS {name}")
+        b.database.execute(f"CREATE DATABASE {name}")
+        return rival(b.parameters | {"dbname": name}, ROWS, BATCH)
+
+    return measure
+
+
+def _beside_history() -> Iterator[Figure]:
+    """A claim among many waiting rows, with and without a long history."""
+    with place() as without, place() as beside:
+        beside.add_completed(HISTORY)
+        calls = []
+        for b in (without, beside):
+            b.store.queue.add_many([f"/w/{n}" for n in range(WAITING)])
+            b.settle()
+            calls.append(partial(_claim, b, b.store.runs.start("bench")))
+        alone, taken = interleaved(*calls, repeats=101)
+    yield Figure(
+        what=f"claim beside {HISTORY:,} completed and {WAITING:,} waiting rows, beside none",
+        figure=taken * 1000,
+        floor=alone * 1000,
+        unit="m",
+        target=1.2,
+    )
+
+
+def _claim(b: Place, run: int) -> float:
+    return seconds(lambda: b.store.queue.claim(PROCESS, run, 10))
