@@ -26,7 +26,7 @@ from embyproc.errors import ConfigError, DatabaseUnusable
 _SETTINGS = {
     "listen_addresses": "",
     "max_connections": "50",
-    "shared_buffers": "128MB",
+    "shared_buffers": "32MB",
     "logging_collector": "on",
     "log_directory": "log",
     "log_filename": "postgresql-%d.log",  # a month of days, then overwritten

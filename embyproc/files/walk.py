@@ -62,7 +62,8 @@ class Walk:
             handle = None
             try:
                 # Entries are looked up in the open folder: that is quicker than by their paths.
-                handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                follow = 0 if folder == self.root else os.O_NOFOLLOW
+                handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | follow)
                 found = os.fstat(handle)
                 if (found.st_dev, found.st_ino) in entered:
                     continue

@@ -6,7 +6,7 @@ that lost its claim changes nothing. The journal of events is kept by a trigger.
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from embyproc.models import Failed, Finished, Item, Planned, Stage, Status
 from embyproc.policy import MAX_DEATHS
@@ -20,6 +20,7 @@ CLAIM = """
     WITH next AS MATERIALIZED (
         SELECT id FROM processing_queue
         WHERE status = %(takes)s AND deaths = %(deaths)s
+          AND (created_at, id) > (%(after)s, %(after_id)s)
         ORDER BY created_at, id
         LIMIT %(limit)s
         FOR UPDATE SKIP LOCKED
@@ -35,6 +36,9 @@ CLAIM = """
 class Queue:
     def __init__(self, database: Database) -> None:
         self._database = database
+        # How far this run has claimed, by stage: the index entries of what it has taken stay behind
+        # as dead ones, and each claim would step over all of them.
+        self._reached: dict[Stage, tuple[datetime, int]] = {}
 
     # -- filling ---------------------------------------------------------------------------
 
@@ -64,13 +68,26 @@ class Queue:
         alone, and only while this run is `idle`: a file that kills the program takes no bystander
         with it, and a power cut costs nobody his retries.
         """
-        claimed = self._claim(stage, run, limit, deaths=0)
+        claimed = self._claim(stage, run, limit, deaths=0, after=self._reached.get(stage))
+        if not claimed and self._reached.pop(stage, None) is not None:
+            # The end is reached: what came back meanwhile lies before.
+            claimed = self._claim(stage, run, limit, deaths=0)
+        if claimed:
+            self._reached[stage] = (claimed[-1].created_at, claimed[-1].id)
         if claimed or not idle:
             return claimed
         few = max(1, limit // 10)
         return self._claim(stage, run, few, deaths=1) or self._claim(stage, run, 1, deaths=2)
 
-    def _claim(self, stage: Stage, run: int, limit: int, *, deaths: int) -> list[Item]:
+    def _claim(
+        self,
+        stage: Stage,
+        run: int,
+        limit: int,
+        *,
+        deaths: int,
+        after: tuple[datetime, int] | None = None,
+    ) -> list[Item]:
         rows = self._database.rows(
             # No waiting for the disk: what is done with a row is recorded later, and that waits
             # for all before it. A claim lost in a power cut is a row that nobody has touched.
@@ -82,6 +99,8 @@ class Queue:
                 "now": self._database.clock.now(),
                 "limit": limit,
                 "deaths": deaths,
+                "after": after[0] if after else "-infinity",
+                "after_id": after[1] if after else 0,
             },
         )
         items = [Item.from_row(row) for row in rows]

@@ -382,6 +382,18 @@ def explain(database: Database, sql: str, parameters: dict[str, object]) -> str:
     return "\n".join(row["QUERY PLAN"] for row in database.rows("EXPLAIN " + sql, parameters))
 
 
+def test_what_comes_back_is_claimed_by_the_same_run_at_the_end(store: Store) -> None:
+    """A run goes on from where it is; older rows that became free meanwhile are not forgotten."""
+    ids = store.queue.add_many(paths(4))
+    run = store.runs.start("process")
+    first = store.queue.claim(PROCESS, run, 2)
+    assert [item.id for item in first] == ids[:2]
+    store.queue.release_items(run, [ids[0]], "given back")
+    assert [item.id for item in store.queue.claim(PROCESS, run, 2)] == ids[2:]
+    assert [item.id for item in store.queue.claim(PROCESS, run, 2)] == ids[:1]
+    assert store.queue.claim(PROCESS, run, 2) == []
+
+
 def test_a_million_completed_rows_cost_the_claim_nothing(store: Store, database: Database) -> None:
     database.execute(
         """INSERT INTO processing_queue (file_path, status)
@@ -396,10 +408,13 @@ def test_a_million_completed_rows_cost_the_claim_nothing(store: Store, database:
         "now": T0,
         "limit": 100,
         "deaths": 0,
+        "after": "-infinity",
+        "after_id": 0,
     }
-    plan = explain(database, CLAIM, claim)
-    assert "idx_queue_pending" in plan
-    assert "Seq Scan" not in plan
+    for after in ("-infinity", T0):
+        plan = explain(database, CLAIM, claim | {"after": after})
+        assert "idx_queue_pending" in plan
+        assert "Seq Scan" not in plan
     counting = explain(
         database, "SELECT status, count(*) FROM processing_queue GROUP BY status", {}
     )
