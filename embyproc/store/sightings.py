@@ -5,7 +5,7 @@ each, and a few statements act on the verdicts. Known files cost one join and no
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import NamedTuple
@@ -340,13 +340,17 @@ class Sightings:
         )
         return [(row["id"], row["file_path"]) for row in rows]
 
-    def remember(self, root: str, verdicts: Collection[str]) -> None:
+    def remember(self, root: str, verdicts: Mapping[str, int]) -> None:
         """Keep for the next scan what it needs to know, and nothing else."""
+        is_unfinished = any(verdict in verdicts for verdict in _UNFINISHED)
         with self._database.transaction():
             if "waiting" in verdicts or "ready" in verdicts:
                 self._refresh_waiting()
-            if any(verdict in verdicts for verdict in _UNFINISHED):
+            if is_unfinished:
                 self._remember_unfinished()
+            elif verdicts.get("ready", 0) > _PAGE and self._is_only_root(root):
+                self._database.execute("TRUNCATE sightings")
+                return
             self._forget_sightings(root)
 
     def _remember_unfinished(self) -> None:
@@ -363,6 +367,10 @@ class Sightings:
             """,
             {"unfinished": list(_UNFINISHED)},
         )
+
+    def _is_only_root(self, root: str) -> bool:
+        others = "SELECT EXISTS (SELECT FROM sightings WHERE NOT starts_with(path, %(root)s))"
+        return not self._database.scalar(others, {"root": root.rstrip("/") + "/"})
 
     def _forget_sightings(self, root: str) -> None:
         """What is gone or in the queue was not renewed by this transaction."""

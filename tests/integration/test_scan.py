@@ -571,7 +571,9 @@ def test_a_writer_that_holds_a_lease_is_a_writer(look: Scan, watch: Path) -> Non
     assert look().succeeded == 1
 
 
-def test_many_films_are_walked_and_queued_in_parts(look: Scan, store: Store, watch: Path) -> None:
+def test_many_films_are_walked_and_queued_in_parts(
+    look: Scan, store: Store, database: Database, watch: Path
+) -> None:
     """More than one chunk of the walk and more than one page of the queue."""
     for number in range(12_000):
         (watch / f"ROW-{number}.mp4").touch()
@@ -580,7 +582,9 @@ def test_many_films_are_walked_and_queued_in_parts(look: Scan, store: Store, wat
         summary = look()
         assert (summary.claimed, summary.succeeded, summary.skipped) == (11_998, 11_998, 2)
         assert len(summary.items) == 1000
+        assert database.scalar("SELECT count(*) FROM sightings") == 2
     assert look().succeeded == 2
+    assert database.scalar("SELECT count(*) FROM sightings") == 0
     assert look().claimed == 0
     (watch / "ROW-5.mp4").unlink()
     summary = look()
@@ -589,6 +593,28 @@ def test_many_films_are_walked_and_queued_in_parts(look: Scan, store: Store, wat
     assert (counts[Status.PENDING], counts[Status.ERROR]) == (11_999, 1)
     ids = [item.id for item in store.looks.find()]
     assert max(ids) - min(ids) == 11_999, "no id is burnt"
+
+
+def test_many_films_ready_at_once_leave_the_sightings_of_another_folder(
+    store: Store, database: Database, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    make(second, "ABC-123.mp4")
+    scan_once(store, settings(second))
+    first.mkdir()
+    for number in range(5_001):
+        (first / f"ROW-{number}.mp4").touch()
+    for _ in range(2):
+        scan_once(store, settings(first))
+    assert database.scalar("SELECT count(*) FROM sightings") == 1
+    (second / "ABC-123.mp4").unlink()
+    scan_once(store, settings(second))
+    for number in range(6_000, 11_002):
+        (first / f"ROW-{number}.mp4").touch()
+    for _ in range(2):
+        scan_once(store, settings(first))
+    assert database.scalar("SELECT count(*) FROM sightings") == 0
+    assert store.looks.counts()[Status.PENDING] == 10_003
 
 
 WRITER = """
