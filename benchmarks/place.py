@@ -70,6 +70,7 @@ class Place:
         """What would happen in the background by and by happens now, not in somebody's figure."""
         self.database.execute("VACUUM ANALYZE processing_queue, sightings")
         self.database.execute("CHECKPOINT")
+        os.sync()  # a million files just made keep the disk busy for long
 
     def empty(self) -> None:
         self.database.execute(
