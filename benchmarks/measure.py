@@ -96,11 +96,11 @@ def interleaved(*calls: Callable[[], float], repeats: int = REPEATS) -> Iterator
 
 def show(figures: list[Figure], notes: list[str], results: Path) -> bool:
     """Print the table, write the JSON, and say whether every target is met."""
-    print(f"{'what':74} {'figure':>11} {'floor':>11} {'ratio':>6} {'target':>7}")
+    print(f"{'what':84} {'figure':>11} {'floor':>11} {'ratio':>6} {'target':>7}")
     for figure in figures:
         sign = ">=" if figure.higher_is_better else "<="
         print(
-            f"{figure.what:74} {figure.figure:9,.3f} {figure.unit:1} {figure.floor:9,.3f} "
+            f"{figure.what:84} {figure.figure:9,.3f} {figure.unit:1} {figure.floor:9,.3f} "
             f"{figure.unit:1} {figure.ratio:6.2f} {sign}{figure.target:5.2f} "
             f"{'met' if figure.is_met else 'NOT MET'}"
         )

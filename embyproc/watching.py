@@ -69,7 +69,8 @@ def file_reason(name: str, extensions: Collection[str]) -> str | None:
         return "hidden"
     if not name.isascii() and _is_undecodable(name):
         return UNDECODABLE
-    stem, ending = split_ending(name)
+    at = name.rfind(".")
+    stem, ending = (name[:at], name[at:]) if at > 0 else (name, "")
     if ending not in extensions and ending.lower() not in extensions:
         return "unfinished" if is_temporary(name) else "not a video"
     if ("." in stem or name.startswith("~")) and is_temporary(name):
