@@ -246,6 +246,19 @@ def same_content(first: str, second: str) -> bool:
                 return True
 
 
+def remove_if_published(source: str, published: str) -> bool:
+    """Remove `source` where `published` is another file of the same bytes; whether it is the same.
+
+    Whoever published it may have died before its name was safe from a power cut.
+    """
+    if not same_content(source, published):
+        return False
+    if os.path.realpath(source) != os.path.realpath(published):
+        sync_folder(os.path.dirname(published))
+        os.unlink(source)
+    return True
+
+
 def trouble(error: OSError, path: str) -> FileTrouble | SourceMissing:
     """One sentence about what the file system refused."""
     if isinstance(error, FileNotFoundError) and not os.path.lexists(path):

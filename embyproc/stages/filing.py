@@ -9,7 +9,13 @@ from embyproc import naming
 from embyproc.config import Config
 from embyproc.errors import ConfigError, FileTrouble, SourceMissing
 from embyproc.extract import Extraction
-from embyproc.files.move import Mover, rename_without_overwriting, same_content, trouble
+from embyproc.files.move import (
+    Mover,
+    remove_if_published,
+    rename_without_overwriting,
+    same_content,
+    trouble,
+)
 from embyproc.files.place import make_folder, name_limit, names_in, remove_leftovers, temporary_name
 from embyproc.files.walk import folder_identity
 from embyproc.models import Item, Metadata, Planned
@@ -185,9 +191,7 @@ class Cabinet:
                     if path == item.new_path or item.size in (None, os.path.getsize(path)):
                         self.take_sidecars(item, path)
                         return path
-                elif same_content(item.file_path, path):
-                    if os.path.realpath(item.file_path) != os.path.realpath(path):
-                        os.unlink(item.file_path)
+                elif remove_if_published(item.file_path, path):
                     self.take_sidecars(item, path)
                     return path
         except OSError as error:
@@ -203,23 +207,32 @@ class Cabinet:
     def take_sidecars(self, item: Item, target: str) -> None:
         """Subtitles and the like go along; one that cannot stays where it was."""
         folder, stem = os.path.dirname(item.file_path), _stem(item.file_path)
+        place = os.path.dirname(target)
+        temporary = os.path.join(place, temporary_name(item.id, self._run.id))
         for name in self._sidecars(item.file_path):
-            new_name = naming.sidecar_name(
-                stem, os.path.basename(target), name, max_bytes=self._max_bytes
-            )
-            temporary = temporary_name(item.id, self._run.id)
+            source = os.path.join(folder, name)
             try:
-                self.mover.move(
-                    os.path.join(folder, name),
-                    os.path.join(os.path.dirname(target), new_name),
-                    os.path.join(os.path.dirname(target), temporary),
-                    lambda: self._may_publish(item),
+                new_name = naming.sidecar_name(
+                    stem, os.path.basename(target), name, max_bytes=self._max_bytes
                 )
-            except (FileExistsError, FileTrouble, SourceMissing, ValueError) as error:
-                reason = "the name is taken" if isinstance(error, FileExistsError) else error
-                self._run.summary.problems.append(
-                    f"item {item.id}: {name} stays where it was: {reason}"
-                )
+                published = os.path.join(place, new_name)
+                self.mover.move(source, published, temporary, lambda: self._may_publish(item))
+            except FileExistsError:
+                # A run that died has published it, or it is another one.
+                if not self._is_published(source, published):
+                    self._stays(item, name, "the name is taken")
+            except (FileTrouble, SourceMissing, ValueError) as error:
+                self._stays(item, name, error)
+
+    def _is_published(self, source: str, published: str) -> bool:
+        try:
+            return os.path.isfile(published) and remove_if_published(source, published)
+        except OSError:
+            return False
+
+    def _stays(self, item: Item, name: str, reason: object) -> None:
+        problem = f"item {item.id}: {name} stays where it was: {reason}"
+        self._run.summary.problems.append(problem)
 
     def _sidecars(self, path: str) -> list[str]:
         stem = _stem(path)

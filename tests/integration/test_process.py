@@ -407,6 +407,38 @@ def test_a_new_token_in_the_configuration_wins(installation: Installation) -> No
     assert stored.access_token == "a new login"
 
 
+# -- sidecars ------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """Nobody catches it: what a kill leaves behind, at an instant of our choice."""
+
+
+def test_a_sidecar_copied_by_a_run_that_died_is_there_once(
+    two_file_systems: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installation = two_file_systems
+    installation.put("ABC-123.mp4", "ABC-123.en.srt")
+    installation.scan()
+    unlink = os.unlink
+
+    def die(path: str, *args: Any, **options: Any) -> None:
+        if str(path).endswith(str(installation.watch / "ABC-123.en.srt")):
+            raise Killed
+        unlink(path, *args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", die)
+        with pytest.raises(Killed):
+            installation.process()
+    assert set(installation.left()) == {"ABC-123.en.srt"}
+    published = {name for name in installation.filed() if name.endswith(".srt")}
+    assert len(published) == 1
+    assert installation.process().succeeded == 1
+    assert installation.left() == {}
+    assert {name for name in installation.filed() if name.endswith(".srt")} == published
+
+
 # -- the file system -----------------------------------------------------------------------
 
 
