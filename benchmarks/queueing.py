@@ -11,7 +11,8 @@ from benchmarks.place import Place, place
 from embyproc.models import PROCESS, Finished
 
 ROWS = 10_000
-BATCH = 500
+# As many as a stage takes.
+BATCH = 100
 WAITING = 100_000
 HISTORY = 1_000_000
 
