@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import re
 import socket
@@ -17,6 +18,7 @@ import requests
 
 from embyproc.demo import StandInEmby, tiny_mp4
 from embyproc.demo.emby_api import LATE_NAME_ENDING
+from embyproc.demo.emby_routes import ROUTES
 from embyproc.demo.emby_system import VIEWER_ID
 from embyproc.demo.pictures import jpeg, jpeg_label, png
 
@@ -739,3 +741,30 @@ def test_directory_contents(emby: StandInEmby, root: Path) -> None:
     for outside in ("/etc", f"{PREFIX}/../secret", f"{PREFIX}/nobody", PREFIX + "x"):
         assert call(emby, "GET", path, params={"Path": outside}).status_code == 404
     assert call(emby, "GET", path).status_code == 400
+
+
+def test_route_table_agrees_with_the_official_contract() -> None:
+    facts = os.environ.get("EMBYPROC_FACTS")
+    folder = Path(facts) if facts else Path(__file__).resolve().parents[3] / "shared" / "facts"
+    contract = folder / "emby-openapi.json"
+    if not contract.exists():
+        pytest.skip("the contract file is not here")
+    paths = json.loads(contract.read_text())["paths"]
+    official = {
+        (method.upper(), re.sub(r"\{\w+\}", "{}", path)): {
+            parameter["name"]
+            for parameter in operation.get("parameters", [])
+            if parameter["in"] == "query"
+        }
+        for path, operations in paths.items()
+        for method, operation in operations.items()
+        if isinstance(operation, dict)
+    }
+    checked = 0
+    for route in ROUTES:
+        if "emby" in route.servers and "emby" not in route.unofficial_on:
+            key = (route.method, re.sub(r"\{\w+\}", "{}", route.template))
+            assert key in official, key
+            assert set(route.parameters("emby")) <= official[key], key
+            checked += 1
+    assert checked > 20
