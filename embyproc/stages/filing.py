@@ -71,7 +71,7 @@ class Cabinet:
     def remember(self) -> None:
         """So that a later run can tell whether the volume is mounted."""
         identity = folder_identity(self._root, "DESTINATION_DIR")
-        self._run.store.sightings.remember_folder(self._root, identity, len(self._folders))
+        self._run.store.folders.remember(self._root, identity, len(self._folders))
 
     # -- planning --------------------------------------------------------------------------
 

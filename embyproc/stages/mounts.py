@@ -8,7 +8,7 @@ def refuse_unmounted(
     store: Store, variable: str, folder: str, identity: tuple[int, int], films: int
 ) -> None:
     """Raise ConfigError where a folder that held something is empty and not the same folder."""
-    before = store.sightings.watched_folder(folder)
+    before = store.folders.last(folder)
     if (
         films == 0
         and before is not None

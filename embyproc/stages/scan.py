@@ -1,8 +1,8 @@
 """scan: every finished download is queued once, and no unfinished one ever is."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from itertools import chain, islice, repeat, takewhile
+from collections.abc import Callable, Iterator
+from itertools import islice, repeat, takewhile
 from typing import NamedTuple
 
 from embyproc import policy
@@ -20,10 +20,10 @@ from embyproc.stages.mounts import refuse_unmounted
 from embyproc.stages.runner import Options, Run
 from embyproc.stages.workers import one_ahead
 from embyproc.store import Store
-from embyproc.store.sightings import SOURCE_MISSING, Candidate, Page, copy_lines
+from embyproc.store.sightings import SOURCE_MISSING, Candidate, Verdicts, copy_lines
 
-# Films of the walk that go to the database at a time.
-_CHUNK = 10_000
+# A page of the walk: so many films go to the database at a time, and are queued at a time.
+_PAGE = 5000
 
 # So many of the queued items are named in the summary; a first scan may find a hundred thousand.
 _TOLD = 1000
@@ -55,23 +55,21 @@ def run(run: Run, *, settle: float | None = None, progress: Progress = lambda co
 
 
 def _look(run: Run, progress: Progress) -> None:
-    sightings, summary = run.store.sightings, run.summary
+    arrivals, summary = run.store.arrivals, run.summary
     root, walk = _walk(run.config)
     identity, films = _load(run.store, root, walk, progress)
-    with sightings.alone() as is_alone:
+    with arrivals.alone() as is_alone:
         if not is_alone:
             summary.problems.append("another scan is at work at this moment: left to it")
             return
-        _judge(run.store, run.config)
-        missing = _vanished(run, root)
-        verdicts = sightings.counts()
-        if "renamed" in verdicts:
-            sightings.follow_renamed()
-        if "ready" in verdicts:
-            _queue(run, lambda: progress(films))
-            verdicts = sightings.counts()
-        sightings.remember(root, verdicts)
-    sightings.remember_folder(root, identity, films)
+        verdicts = _judge(run.store, root, run.config)
+        missing = _vanished(run) if "unseen" in verdicts.counts else []
+        if "renamed" in verdicts.counts:
+            arrivals.follow_renamed()
+        if verdicts.ready:
+            verdicts = _queue(run, verdicts, lambda: progress(films))
+        arrivals.remember(root, verdicts)
+    run.store.folders.remember(root, identity, films)
 
     summary.claimed += len(missing)
     summary.failed += len(missing)
@@ -79,25 +77,25 @@ def _look(run: Run, progress: Progress) -> None:
     summary.problems += walk.problems
 
 
-def _queue(run: Run, waiting: Callable[[], None]) -> None:
-    """Queue what is ready. The last look, whether somebody still writes to a film, is taken at the
-    films of the next page while the database is busy with those of this one."""
-    sightings, summary = run.store.sightings, run.summary
+def _queue(run: Run, verdicts: Verdicts, waiting: Callable[[], None]) -> Verdicts:
+    """Queue what is ready; returns what became of the verdicts."""
+    arrivals, summary = run.store.arrivals, run.summary
     if run.options.item_limit is not None:
-        sightings.keep_for_later(run.options.item_limit)
+        verdicts = run.store.sightings.keep_for_later(run.options.item_limit)
 
     def count(queued: int) -> None:
         summary.claimed += queued
         summary.succeeded += queued
 
-    for page, writing in _asked(sightings.ready_pages(), waiting):
-        sightings.hold_back(writing)
-        count(sightings.queue(page))
-    count(sightings.queue_again())
+    for page in _asked(run.store, verdicts, waiting):
+        count(arrivals.queue(page))
+    if verdicts.known:
+        count(arrivals.queue_again())
     summary.items += [
         {"id": item_id, "file_path": path, "status": "pending"}
-        for item_id, path in sightings.queued(_TOLD)
+        for item_id, path in arrivals.queued(_TOLD)
     ]
+    return verdicts
 
 
 def plan(
@@ -110,13 +108,12 @@ def plan(
         Judged(path=path, reason=f"passed over: {reason}")
     )
     _load(store, root, walk, progress)
-    _judge(store, config)
-    for _, writing in _asked(store.sightings.ready_pages(), lambda: None):
-        store.sightings.hold_back(writing)
-    counts = store.sightings.counts()
-    ready = min(counts.get("ready", 0), options.item_limit or counts.get("ready", 0))
+    verdicts = _judge(store, root, config)
+    for _ in _asked(store, verdicts, lambda: None):
+        pass
+    ready = min(verdicts.counts["ready"], options.item_limit or verdicts.counts["ready"])
     summary = RunSummary(command="scan", claimed=ready, succeeded=ready)
-    summary.skipped = walk.skipped + _not_yet(counts)
+    summary.skipped = walk.skipped + _not_yet(verdicts)
     summary.problems += walk.problems
 
     def judged() -> Iterator[Judged]:
@@ -129,9 +126,10 @@ def plan(
     return summary, judged()
 
 
-def _not_yet(counts: Mapping[str, int]) -> int:
+def _not_yet(verdicts: Verdicts) -> int:
     """How many films were neither queued nor in the queue already."""
-    return sum(n for verdict, n in counts.items() if verdict not in ("ready", "renamed", "waiting"))
+    done = ("ready", "renamed", "waiting", "unseen")
+    return sum(films for verdict, films in verdicts.counts.items() if verdict not in done)
 
 
 def explain(candidate: Candidate, config: Config) -> str:
@@ -172,7 +170,7 @@ def _load(store: Store, root: str, walk: Walk, progress: Progress) -> tuple[tupl
     identity = folder_identity(root, "WATCH_DIR")
     store.sightings.open()
     seen = 0
-    for films, lines in _chunks(copy_lines(walk), lambda: progress(seen)):  # noqa: B023
+    for films, lines in _pages(copy_lines(walk), lambda: progress(seen)):  # noqa: B023
         store.sightings.load(lines)
         seen = films
         progress(seen)
@@ -180,45 +178,51 @@ def _load(store: Store, root: str, walk: Walk, progress: Progress) -> tuple[tupl
     return identity, seen
 
 
-def _chunks(lines: Iterator[str], waiting: Callable[[], None]) -> Iterator[tuple[int, str]]:
+def _pages(lines: Iterator[str], waiting: Callable[[], None]) -> Iterator[tuple[int, list[str]]]:
     """How many films so far, and the lines of the last of them.
 
-    A large tree is walked on while the database takes a chunk; for a small one no thread is
+    A large tree is walked on while the database takes a page; for a small one no thread is
     worth its while.
     """
     films = 0
 
-    def take(_: object) -> tuple[int, str]:
+    def take(_: object) -> tuple[int, list[str]]:
         nonlocal films
-        chunk = list(islice(lines, _CHUNK))
-        films += len(chunk)
-        return films, "".join(chunk)
+        page = list(islice(lines, _PAGE))
+        films += len(page)
+        return films, page
 
     first = take(None)
     yield first
-    if films == _CHUNK:
-        yield from takewhile(lambda chunk: chunk[1], one_ahead(take, repeat(None), waiting))
+    if films == _PAGE:
+        yield from takewhile(lambda taken: taken[1], one_ahead(take, repeat(None), waiting))
 
 
-def _asked(pages: Iterator[Page], waiting: Callable[[], None]) -> Iterator[tuple[Page, list[str]]]:
-    """Each page, and those of its films that somebody writes to."""
+def _asked(store: Store, verdicts: Verdicts, waiting: Callable[[], None]) -> Iterator[int]:
+    """Each page with films that are ready, after the last look: what somebody still writes to is
+    held back.
 
-    def ask(page: Page) -> tuple[Page, list[str]]:
-        return page, open_for_writing(page.paths)
+    Of several pages, that look is taken at the next one while the caller is busy with this one.
+    """
+
+    def ask(page: tuple[int, list[str]]) -> tuple[int, list[str]]:
+        number, paths = page
+        return number, open_for_writing(paths)
 
     ignore_leases()
-    first = next(pages, None)
-    if first is not None:
-        second = next(pages, None)
-        if second is None:
-            yield ask(first)
-        else:
-            yield from one_ahead(ask, chain((first, second), pages), waiting)
+    pages = ((number, store.sightings.ready(number)) for number in verdicts.ready)
+    is_one = len(verdicts.ready) == 1
+    for number, writing in map(ask, pages) if is_one else one_ahead(ask, pages, waiting):
+        store.sightings.hold_back(number, writing)
+        verdicts.counts["ready"] -= len(writing)
+        verdicts.counts["writing"] += len(writing)
+        yield number
 
 
-def _judge(store: Store, config: Config) -> None:
+def _judge(store: Store, root: str, config: Config) -> Verdicts:
     min_age = config.stability_min_age
-    store.sightings.judge(
+    return store.sightings.judge(
+        root,
         min_checks=config.stability_min_checks,
         min_age=min_age,
         # The file system's times are those of this machine, not of the database.
@@ -226,11 +230,11 @@ def _judge(store: Store, config: Config) -> None:
     )
 
 
-def _vanished(run: Run, root: str) -> list[Item]:
+def _vanished(run: Run) -> list[Item]:
     """Waiting items whose file is certainly gone become errors; scan brings them back with it."""
     config, now = run.config, run.store.clock.now()
     failures = []
-    for item in run.store.sightings.unseen_waiting(root):
+    for item in run.store.sightings.unseen():
         if not is_gone(item.file_path):
             continue
         message = f"{SOURCE_MISSING}: {item.file_path}; it is queued again when it is back"

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
+from embyproc.store.arrivals import Arrivals
 from embyproc.store.database import Clock, Database
+from embyproc.store.folders import Folders
 from embyproc.store.looks import Looks
 from embyproc.store.queue import Queue
 from embyproc.store.runs import Runs
@@ -26,7 +28,9 @@ class Store:
         self.upkeep = Upkeep(database)
         self.runs = Runs(database)
         self.looks = Looks(database)
+        self.folders = Folders(database)
         self.sightings = Sightings(database)
+        self.arrivals = Arrivals(database)
         self.services = Services(database)
 
     @property

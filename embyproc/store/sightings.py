@@ -1,12 +1,12 @@
-"""The diff of the watch folder against the queue, set-based, over what one walk saw.
+"""What one walk saw, judged against the queue: set-based, whatever the number of films.
 
 The walk is copied into a temporary table, what is new in it becomes `candidates` with a verdict
-each, and a few statements act on the verdicts. Known files cost one join and nothing more.
+each. Films that wait in the queue just as they are cost one join and nothing more.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -15,24 +15,56 @@ from embyproc.store.database import Database
 
 SOURCE_MISSING = "Source file missing"
 
-# Films that are queued at a time, and of which rows are in memory at a time.
-_PAGE = 5000
-
 # Verdicts on films that the next scan looks at again.
-_UNFINISHED = ("settling", "young", "held", "writing", "later")
+UNFINISHED = ("settling", "young", "held", "writing", "later")
 
-# Only one scan at a time acts on its verdicts: two would wait for each other's rows.
-_LOCK = 5_206_151_967
+# Rows that are in memory at a time.
+_ROWS = 5000
 
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
 
 
-class WatchedFolder(NamedTuple):
-    """What the last scan saw of the watched folder itself."""
-
-    device: int
-    inode: int
-    files: int
+# The walk beside the queue and beside what the last scan remembers of films that were not ready.
+JUDGE = """
+    SELECT s.*, q.id AS item, q.status,
+           COALESCE(q.error_message LIKE %(missing)s, false) AS back,
+           NULL::text AS other, NULL::int AS renamed,
+           CASE WHEN s.unseen IS NOT NULL THEN 'unseen'
+                WHEN q.status = 'pending'
+                     AND (q.inode, q.size, q.mtime_ns) = (s.inode, s.size, s.mtime_ns)
+                THEN 'waiting'
+                WHEN s.held THEN 'held'
+                WHEN s.checks < %(min_checks)s THEN 'settling'
+                WHEN s.ctime_ns > %(oldest)s AND s.since > %(before)s THEN 'young'
+                ELSE 'ready' END AS verdict
+    FROM (SELECT n.*, CASE WHEN n.path IS NULL THEN p.id END AS unseen,
+                 COALESCE(g.checks, 0) + 1 AS checks, COALESCE(g.since, %(now)s) AS since
+          -- Most films wait in the queue just as they are: they meet this join and no more.
+          FROM seen n FULL JOIN (
+              SELECT id, file_path, inode, size, mtime_ns, sidecars FROM processing_queue
+              -- Where the row's own film is filed already, this is another one: later.
+              WHERE status = 'pending' AND new_path IS NULL
+                AND starts_with(file_path, %(root)s)) AS p ON p.file_path = n.path
+          LEFT JOIN sightings g ON g.path = n.path
+              -- Not the device: its number differs between hosts and between mounts.
+              AND (g.inode, g.size, g.mtime_ns, g.ctime_ns)
+                = (n.inode, n.size, n.mtime_ns, n.ctime_ns)
+          WHERE n.path IS NULL
+             OR (p.inode, p.size, p.mtime_ns, p.sidecars)
+                IS DISTINCT FROM (n.inode, n.size, n.mtime_ns, n.sidecars)
+          -- A fence: the planner takes new films for few and would look up each of them.
+          OFFSET 0) AS s
+    LEFT JOIN processing_queue q ON q.file_path = s.path
+    WHERE q.id IS NULL
+       OR (q.status = 'pending' AND q.new_path IS NULL)
+       OR (q.status = 'error' AND q.error_message LIKE %(missing)s)
+       OR (q.status = 'error' AND q.new_path IS NULL AND q.inode IS NOT NULL
+           AND (q.inode, q.size, q.mtime_ns) <> (s.inode, s.size, s.mtime_ns))
+       OR (q.status = 'completed' AND CASE WHEN q.inode IS NOT NULL
+            THEN (q.inode, q.size, q.mtime_ns) <> (s.inode, s.size, s.mtime_ns)
+            -- An adopted row: what arrived after it was completed is something new.
+            ELSE s.ctime_ns / 1e9 > EXTRACT(EPOCH FROM q.updated_at) END)
+"""
 
 
 class Candidate(NamedTuple):
@@ -48,129 +80,104 @@ class Candidate(NamedTuple):
     other: str | None
 
 
-class Page(NamedTuple):
-    """Some of the films that seem to be ready."""
+class Verdicts(NamedTuple):
+    """All candidates in figures."""
 
-    number: int
-    paths: Sequence[str]
+    counts: Counter[str]
+    # The pages of the walk with films that are ready.
+    ready: Sequence[int]
+    # Whether any of them has other links, and whether any has been in the queue before.
+    links: bool
+    known: bool
 
 
 class Sightings:
     def __init__(self, database: Database) -> None:
         self._database = database
-
-    # -- the watched folder ----------------------------------------------------------------
-
-    def watched_folder(self, root: str) -> WatchedFolder | None:
-        rows = self._database.rows(
-            "SELECT device, inode, files FROM watched_folders WHERE path = %(path)s",
-            {"path": root},
-        )
-        return WatchedFolder(**rows[0]) if rows else None
-
-    def remember_folder(self, root: str, identity: tuple[int, int], files: int) -> None:
-        self._database.execute(
-            """
-            INSERT INTO watched_folders (path, device, inode, files, seen_at)
-            VALUES (%(path)s, %(device)s, %(inode)s, %(files)s, %(now)s)
-            ON CONFLICT (path) DO UPDATE SET device = EXCLUDED.device, inode = EXCLUDED.inode,
-                files = EXCLUDED.files, seen_at = EXCLUDED.seen_at
-            """,
-            {
-                "path": root,
-                "device": identity[0],
-                "inode": identity[1],
-                "files": files,
-                "now": self._database.clock.now(),
-            },
-        )
-
-    # -- what the walk saw -----------------------------------------------------------------
+        self._pages = 0
 
     def open(self) -> None:
         """A new, empty table for what a walk sees."""
         self._database.execute(
             """
-            SET work_mem TO '32MB';
+            SET work_mem TO '64MB';
             SET temp_buffers TO '32MB';
             CREATE TEMPORARY TABLE IF NOT EXISTS seen (
                 path TEXT, device BIGINT, inode BIGINT, size BIGINT, mtime_ns BIGINT,
-                ctime_ns BIGINT, linked BOOLEAN, held BOOLEAN, sidecars JSONB);
+                ctime_ns BIGINT, linked BOOLEAN, held BOOLEAN, sidecars JSONB, page INTEGER);
             TRUNCATE seen
             """
         )
+        self._pages = 0
 
-    def load(self, lines: str) -> None:
-        """Add a part of the walk, as `copy_lines` writes it.
+    def load(self, lines: Sequence[str]) -> None:
+        """Add a page of the walk, as `copy_lines` writes it.
 
-        A COPY of its own for each part: no transaction is open while the disk is read.
+        A COPY of its own for each page: no transaction is open while the disk is read.
         """
-        self._database.copy("COPY seen FROM STDIN", lines)
+        if not lines:
+            return
+        ending = f"\t{self._pages}\n"
+        self._database.copy("COPY seen FROM STDIN", ending.join(lines) + ending)
+        self._pages += 1
 
-    def judge(self, *, min_checks: int, min_age: float, oldest_ctime_ns: int) -> None:
-        """Make `candidates`: films that are new, changed or back, with a verdict each.
+    def judge(
+        self, root: str, *, min_checks: int, min_age: float, oldest_ctime_ns: int
+    ) -> Verdicts:
+        """Make `candidates`: films that are new, changed or back, with a verdict each; and items
+        whose film was not seen.
 
         `oldest_ctime_ns` is the time of change, by this machine's clock, before which a file is
         old enough; by the database's clock, having looked the same for `min_age` does as well.
         """
         self._database.execute(
-            """
-            DROP TABLE IF EXISTS candidates;
-            CREATE TEMPORARY TABLE candidates AS
-            SELECT s.*, q.id AS item, q.status,
-                   COALESCE(q.error_message LIKE %(missing)s, false) AS back,
-                   NULL::text AS other, NULL::int AS renamed,
-                   (row_number() OVER () - 1) / %(page)s AS page,
-                   CASE WHEN q.status = 'pending'
-                             AND (q.inode, q.size, q.mtime_ns) = (s.inode, s.size, s.mtime_ns)
-                        THEN 'waiting'
-                        WHEN s.held THEN 'held'
-                        WHEN s.checks < %(min_checks)s THEN 'settling'
-                        WHEN s.ctime_ns > %(oldest)s AND s.since > %(before)s THEN 'young'
-                        ELSE 'ready' END AS verdict
-            FROM (SELECT n.*, COALESCE(g.checks, 0) + 1 AS checks,
-                         COALESCE(g.since, %(now)s) AS since
-                  FROM seen n LEFT JOIN sightings g ON g.path = n.path
-                      -- Not the device: its number differs between hosts and between mounts.
-                      AND (g.inode, g.size, g.mtime_ns, g.ctime_ns)
-                        = (n.inode, n.size, n.mtime_ns, n.ctime_ns)
-                  -- A fence: the planner takes new films for few and would look up each of them.
-                  OFFSET 0) AS s
-            LEFT JOIN processing_queue q ON q.file_path = s.path
-            WHERE q.id IS NULL
-               -- Where the row's own film is filed already, this is another one: later.
-               OR (q.status = 'pending' AND q.new_path IS NULL
-                   AND (q.inode, q.size, q.mtime_ns, q.sidecars)
-                       IS DISTINCT FROM (s.inode, s.size, s.mtime_ns, s.sidecars))
-               OR (q.status = 'error' AND q.error_message LIKE %(missing)s)
-               OR (q.status = 'error' AND q.new_path IS NULL AND q.inode IS NOT NULL
-                   AND (q.inode, q.size, q.mtime_ns) <> (s.inode, s.size, s.mtime_ns))
-               OR (q.status = 'completed' AND CASE WHEN q.inode IS NOT NULL
-                    THEN (q.inode, q.size, q.mtime_ns) <> (s.inode, s.size, s.mtime_ns)
-                    -- An adopted row: what arrived after it was completed is something new.
-                    ELSE s.ctime_ns / 1e9 > EXTRACT(EPOCH FROM q.updated_at) END)
-            """,
+            "DROP TABLE IF EXISTS candidates; CREATE TEMPORARY TABLE candidates AS " + JUDGE,
             {
                 "now": self._database.clock.now(),
                 "before": self._database.clock.now() - timedelta(seconds=min_age),
                 "min_checks": min_checks,
                 "oldest": oldest_ctime_ns,
                 "missing": SOURCE_MISSING + "%",
-                "page": _PAGE,
+                "root": below(root),
             },
         )
-        (found,) = self._database.rows(
-            "SELECT count(*) AS films, bool_or(linked) AS links FROM candidates"
-        )
-        if found["films"] > _PAGE:
-            self._database.execute("CREATE INDEX ON candidates (page)")
-        if found["films"]:
-            self._find_renamed()
-        if found["links"]:
+        verdicts = self._verdicts()
+        touched = self._find_renamed() if self._may_be_renamed(verdicts) else 0
+        if verdicts.links:
             self._find_links()
+        if len(verdicts.ready) > 1:
+            self._database.execute("CREATE INDEX ON candidates (page)")
+        return self._verdicts() if touched or verdicts.links else verdicts
 
-    def _find_renamed(self) -> None:
-        self._database.execute(
+    def _verdicts(self) -> Verdicts:
+        rows = self._database.rows(
+            """
+            SELECT verdict, page, count(*) AS films, bool_or(linked) AS links,
+                   bool_or(item IS NOT NULL) AS known
+            FROM candidates GROUP BY verdict, page
+            """
+        )
+        counts: Counter[str] = Counter()
+        for row in rows:
+            counts[row["verdict"]] += row["films"]
+        return Verdicts(
+            counts=counts,
+            ready=sorted(row["page"] for row in rows if row["verdict"] == "ready"),
+            links=any(row["links"] for row in rows),
+            known=any(row["known"] for row in rows),
+        )
+
+    def _may_be_renamed(self, verdicts: Verdicts) -> bool:
+        """Whether there is a name under which something waits or failed, and which it lost."""
+        if not verdicts.counts:
+            return False
+        if verdicts.known or "unseen" in verdicts.counts:
+            return True
+        failed = "SELECT EXISTS (SELECT FROM processing_queue WHERE status = 'error')"
+        return bool(self._database.scalar(failed))
+
+    def _find_renamed(self) -> int:
+        return self._database.execute(
             """
             -- Waiting or failed under a name that is gone, here under another: it was renamed.
             UPDATE candidates c SET verdict = 'renamed', renamed = q.id, other = q.file_path
@@ -200,21 +207,56 @@ class Sightings:
             """
         )
 
-    def ready_pages(self) -> Iterator[Page]:
-        """The films that seem to be ready, a page at a time, those that are ready longest first."""
-        for rows in self._database.pages(
+    def ready(self, page: int) -> list[str]:
+        """The films of a page of the walk that seem to be ready."""
+        paths = "SELECT array_agg(path) FROM candidates WHERE page = %(page)s AND verdict = 'ready'"
+        return self._database.scalar(paths, {"page": page}) or []
+
+    def hold_back(self, page: int, paths: Sequence[str]) -> None:
+        """These are open for writing."""
+        if paths:
+            self._database.execute(
+                """
+                UPDATE candidates SET verdict = 'writing'
+                WHERE page = %(page)s AND path = ANY (%(paths)s)
+                """,
+                {"page": page, "paths": list(paths)},
+            )
+
+    def keep_for_later(self, limit: int) -> Verdicts:
+        """Let only the first so many be ready."""
+        self._database.execute(
             """
-            SELECT page, array_agg(path) FROM candidates WHERE verdict = 'ready'
-            GROUP BY page ORDER BY page
+            UPDATE candidates SET verdict = 'later' WHERE verdict = 'ready' AND path NOT IN (
+                SELECT path FROM candidates WHERE verdict = 'ready'
+                ORDER BY ctime_ns, path LIMIT %(limit)s)
             """,
-            size=1,
+            {"limit": limit},
+        )
+        return self._verdicts()
+
+    def unseen(self) -> Iterator[Item]:
+        """Pending items that the walk did not meet, under no name."""
+        for page in self._database.pages(
+            """
+            SELECT unseen FROM candidates c WHERE verdict = 'unseen'
+              AND NOT EXISTS (SELECT FROM candidates r WHERE r.renamed = c.unseen)
+            """,
+            size=_ROWS,
         ):
-            yield Page(number=rows[0][0], paths=rows[0][1])
+            rows = self._database.rows(
+                "SELECT * FROM processing_queue WHERE id = ANY (%(ids)s) AND status = 'pending'",
+                {"ids": [item_id for (item_id,) in page]},
+            )
+            yield from (Item.from_row(row) for row in rows)
 
     def candidates(self) -> list[Candidate]:
         """Every candidate in the order of the paths: for a person to read."""
         rows = self._database.rows(
-            "SELECT path, verdict, checks, other FROM candidates ORDER BY path"
+            """
+            SELECT path, verdict, checks, other FROM candidates WHERE verdict <> 'unseen'
+            ORDER BY path
+            """
         )
         return [Candidate(**row) for row in rows]
 
@@ -229,200 +271,19 @@ class Sightings:
         )
         return [(row["path"], row["status"]) for row in rows]
 
-    def counts(self) -> dict[str, int]:
-        rows = self._database.rows("SELECT verdict, count(*) AS n FROM candidates GROUP BY verdict")
-        return {row["verdict"]: row["n"] for row in rows}
 
-    def hold_back(self, paths: Sequence[str]) -> None:
-        """These are open for writing."""
-        if paths:
-            self._database.execute(
-                "UPDATE candidates SET verdict = 'writing' WHERE path = ANY (%(paths)s)",
-                {"paths": list(paths)},
-            )
-
-    # -- acting on it ----------------------------------------------------------------------
-
-    @contextmanager
-    def alone(self) -> Iterator[bool]:
-        """Whether no other scan acts until this is left; each works by what it has judged itself.
-
-        A lock of the session: it is gone with the connection, whatever becomes of this run.
-        """
-        lock = {"lock": _LOCK}
-        got = bool(self._database.scalar("SELECT pg_try_advisory_lock(%(lock)s)", lock))
-        try:
-            yield got
-        finally:
-            if got and self._database.is_open:
-                self._database.execute("SELECT pg_advisory_unlock(%(lock)s)", lock)
-
-    def follow_renamed(self) -> None:
-        """The item stays one item; a failure under the old name says nothing of the new one."""
-        self._database.execute(
-            """
-            UPDATE processing_queue q
-            SET file_path = c.path, device = c.device, inode = c.inode, size = c.size,
-                mtime_ns = c.mtime_ns, ctime_ns = c.ctime_ns, sidecars = c.sidecars,
-                status = 'pending', error_message = NULL, next_retry_at = NULL,
-                retry_count = CASE q.status WHEN 'error' THEN 0 ELSE q.retry_count END,
-                note = 'renamed from ' || q.file_path
-            FROM candidates c
-            WHERE c.verdict = 'renamed' AND q.id = c.renamed AND q.file_path = c.other
-              AND q.status IN ('pending', 'error')
-              AND NOT EXISTS (SELECT FROM processing_queue o WHERE o.file_path = c.path)
-            """
-        )
-
-    def keep_for_later(self, limit: int) -> None:
-        """Let only the first so many be ready."""
-        self._database.execute(
-            """
-            UPDATE candidates SET verdict = 'later' WHERE verdict = 'ready' AND path NOT IN (
-                SELECT path FROM candidates WHERE verdict = 'ready'
-                ORDER BY ctime_ns, path LIMIT %(limit)s)
-            """,
-            {"limit": limit},
-        )
-
-    def queue(self, page: Page) -> int:
-        """Queue what is ready of a page; returns how many items that are.
-
-        Nobody can have been quicker: only scans add rows, and this one is alone.
-        """
-        return self._database.execute(
-            # No waiting for the disk a page: `remember` waits for all of them.
-            """
-            SET LOCAL synchronous_commit TO off;
-            INSERT INTO processing_queue
-                (file_path, device, inode, size, mtime_ns, ctime_ns, sidecars)
-            SELECT path, device, inode, size, mtime_ns, ctime_ns, sidecars FROM candidates
-            WHERE page = %(page)s AND verdict = 'ready' AND item IS NULL
-            ORDER BY ctime_ns, path
-            """,
-            {"page": page.number},
-        )
-
-    def queue_again(self) -> int:
-        """Another pass for what is ready and has been in the queue before."""
-        return self._database.execute(
-            """
-            UPDATE processing_queue q
-            SET status = 'pending', device = r.device, inode = r.inode, size = r.size,
-                mtime_ns = r.mtime_ns, ctime_ns = r.ctime_ns, sidecars = r.sidecars,
-                error_message = NULL, next_retry_at = NULL, retry_count = 0, deaths = 0,
-                -- Another film under the same name: what was known of the old one is not true.
-                movie_code = CASE WHEN r.back THEN q.movie_code END,
-                actress = CASE WHEN r.back THEN q.actress END,
-                subtitle = CASE WHEN r.back THEN q.subtitle END,
-                part = CASE WHEN r.back THEN q.part END,
-                planned_path = CASE WHEN r.back THEN q.planned_path END,
-                new_path = CASE WHEN r.back THEN q.new_path END,
-                emby_item_id = CASE WHEN r.back THEN q.emby_item_id END,
-                metadata_json = CASE WHEN r.back THEN q.metadata_json END,
-                note = CASE WHEN r.back THEN 'the file is back'
-                       ELSE 'the same path with other content' END
-            FROM candidates r
-            WHERE r.verdict = 'ready' AND q.id = r.item AND q.status = r.status
-              AND q.status IN ('completed', 'error')
-            """
-        )
-
-    def queued(self, most: int) -> list[tuple[int, str]]:
-        """Id and path of the first `most` films that were ready."""
-        rows = self._database.rows(
-            """
-            SELECT q.id, q.file_path
-            FROM (SELECT path FROM candidates WHERE verdict = 'ready' LIMIT %(most)s) AS r
-            JOIN processing_queue q ON q.file_path = r.path ORDER BY q.id
-            """,
-            {"most": most},
-        )
-        return [(row["id"], row["file_path"]) for row in rows]
-
-    def remember(self, root: str, verdicts: Mapping[str, int]) -> None:
-        """Keep for the next scan what it needs to know, and nothing else."""
-        is_unfinished = any(verdict in verdicts for verdict in _UNFINISHED)
-        with self._database.transaction():
-            if "waiting" in verdicts or "ready" in verdicts:
-                self._refresh_waiting()
-            if is_unfinished:
-                self._remember_unfinished()
-            elif verdicts.get("ready", 0) > _PAGE and self._is_only_root(root):
-                self._database.execute("TRUNCATE sightings")
-                return
-            self._forget_sightings(root)
-
-    def _remember_unfinished(self) -> None:
-        self._database.execute(
-            """
-            INSERT INTO sightings
-                (path, device, inode, size, mtime_ns, ctime_ns, checks, since, seen_at)
-            SELECT path, device, inode, size, mtime_ns, ctime_ns, checks, since, now()
-            FROM candidates
-            WHERE verdict = ANY (%(unfinished)s)
-            ON CONFLICT (path) DO UPDATE SET device = EXCLUDED.device, inode = EXCLUDED.inode,
-                size = EXCLUDED.size, mtime_ns = EXCLUDED.mtime_ns, ctime_ns = EXCLUDED.ctime_ns,
-                checks = EXCLUDED.checks, since = EXCLUDED.since, seen_at = EXCLUDED.seen_at
-            """,
-            {"unfinished": list(_UNFINISHED)},
-        )
-
-    def _is_only_root(self, root: str) -> bool:
-        others = "SELECT EXISTS (SELECT FROM sightings WHERE NOT starts_with(path, %(root)s))"
-        return not self._database.scalar(others, {"root": root.rstrip("/") + "/"})
-
-    def _forget_sightings(self, root: str) -> None:
-        """What is gone or in the queue was not renewed by this transaction."""
-        self._database.execute(
-            "DELETE FROM sightings WHERE starts_with(path, %(root)s) AND seen_at <> now()",
-            {"root": root.rstrip("/") + "/"},
-        )
-
-    def _refresh_waiting(self) -> None:
-        """A waiting item follows its file: replaced, or a subtitle came after it."""
-        self._database.execute(
-            """
-            UPDATE processing_queue q
-            SET device = c.device, inode = c.inode, size = c.size, mtime_ns = c.mtime_ns,
-                ctime_ns = c.ctime_ns, sidecars = c.sidecars
-            FROM candidates c
-            WHERE c.verdict IN ('waiting', 'ready') AND q.id = c.item AND q.status = 'pending'
-              AND c.status = 'pending'
-            """
-        )
-
-    # -- what has vanished -----------------------------------------------------------------
-
-    def unseen_waiting(self, root: str) -> Iterator[Item]:
-        """Pending items below `root` that the walk did not meet, a page at a time."""
-        for page in self._database.pages(
-            # The ids alone first: with whole rows the planner sorts instead of hashing.
-            """
-            SELECT q.id FROM processing_queue q
-            WHERE q.status = 'pending' AND starts_with(q.file_path, %(root)s)
-              AND NOT EXISTS (SELECT FROM seen s WHERE s.path = q.file_path)
-              AND NOT EXISTS (SELECT FROM candidates c WHERE c.renamed = q.id)
-              -- A row whose film is filed already needs no source.
-              AND q.new_path IS NULL
-            """,
-            {"root": root.rstrip("/") + "/"},
-            size=_PAGE,
-        ):
-            rows = self._database.rows(
-                "SELECT * FROM processing_queue WHERE id = ANY (%(ids)s) AND status = 'pending'",
-                {"ids": [item_id for (item_id,) in page]},
-            )
-            yield from (Item.from_row(row) for row in rows)
+def below(folder: str) -> str:
+    """With what the path of everything in the folder begins."""
+    return folder.rstrip("/") + "/"
 
 
 def copy_lines(walk: Iterable[Sighting]) -> Iterator[str]:
-    """The walk in the text format of COPY."""
+    """The walk in the text format of COPY, without the ends of the lines."""
     for path, device, inode, size, mtime_ns, ctime_ns, linked, held, sidecars in walk:
         beside = json.dumps(sidecars).translate(_ESCAPES) if sidecars else "\\N"
         # The common path needs no escaping, and translate is slow.
         name = path if path.isprintable() and "\\" not in path else path.translate(_ESCAPES)
         yield (
             f"{name}\t{device}\t{inode}\t{size}\t{mtime_ns}\t{ctime_ns}"
-            f"\t{'t' if linked else 'f'}\t{'t' if held else 'f'}\t{beside}\n"
+            f"\t{'t' if linked else 'f'}\t{'t' if held else 'f'}\t{beside}"
         )

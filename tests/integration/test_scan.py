@@ -21,6 +21,7 @@ from embyproc.stages import scan
 from embyproc.stages.runner import Options, running
 from embyproc.store import Store
 from embyproc.store.database import Database, open_database
+from embyproc.store.sightings import JUDGE
 
 Scan = Callable[..., RunSummary]
 
@@ -593,6 +594,25 @@ def test_many_films_are_walked_and_queued_in_parts(
     assert (counts[Status.PENDING], counts[Status.ERROR]) == (11_999, 1)
     ids = [item.id for item in store.looks.find()]
     assert max(ids) - min(ids) == 11_999, "no id is burnt"
+
+
+def test_a_long_history_is_not_read_for_a_few_films(
+    look: Scan, database: Database, watch: Path
+) -> None:
+    database.execute(
+        """INSERT INTO processing_queue (file_path, status)
+           SELECT '/old/' || n, 'completed' FROM generate_series(1, 20000) AS n"""
+    )
+    database.execute("VACUUM ANALYZE processing_queue")
+    make(watch, "ABC-123.mp4", "ABC-124.mp4")
+    assert look().skipped == 2
+    now = database.clock.now()
+    times = {"now": now, "before": now, "oldest": 0}
+    rules = {"min_checks": 2, "missing": "x%", "root": f"{watch}/"}
+    plan = database.rows("EXPLAIN " + JUDGE, times | rules)
+    lines = [row["QUERY PLAN"] for row in plan]
+    assert any("using idx_queue_file_path on processing_queue q" in line for line in lines)
+    assert not [line for line in lines if "Seq Scan on processing_queue" in line]
 
 
 def test_many_films_ready_at_once_leave_the_sightings_of_another_folder(
