@@ -83,11 +83,10 @@ class Item(NamedTuple):
     warnings: list[str] | None
 
     @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Self:
-        # A newer schema may have columns this version does not know.
-        known = [row[name] for name in _ITEM_FIELDS]
-        known[_STATUS] = Status(known[_STATUS])
-        return cls._make(known)
+    def of(cls, values: Sequence[Any]) -> Self:
+        """By the values of the columns, in the order of the fields."""
+        before, status, after = values[:_STATUS], values[_STATUS], values[_STATUS + 1 :]
+        return cls._make((*before, Status(status), *after))
 
     def as_json(self) -> dict[str, Any]:
         return {name: json_value(getattr(self, name)) for name in _ITEM_FIELDS}

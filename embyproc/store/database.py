@@ -5,11 +5,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from io import StringIO
+from operator import itemgetter
 from typing import Any, Protocol
 
 import psycopg2
 
 from embyproc.errors import ConfigError, DatabaseUnusable
+from embyproc.models import Item
 
 _CONNECT_SECONDS = 10
 
@@ -67,6 +69,15 @@ class Database:
                 return []
             names = [column.name for column in cursor.description]
             return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
+
+    def items(self, sql: str, parameters: Parameters | None = None) -> list[Item]:
+        """Run one statement that returns rows of the queue, and return those as items."""
+        with self._translated(), self._connection.cursor() as cursor:
+            cursor.execute(sql, parameters)
+            # By name: a newer schema may have columns this version does not know.
+            names = [column.name for column in cursor.description]
+            fields = itemgetter(*(names.index(field) for field in Item._fields))
+            return [Item.of(fields(row)) for row in cursor.fetchall()]
 
     def scalar(self, sql: str, parameters: Parameters | None = None) -> Any:
         """The first column of the first row, or None."""

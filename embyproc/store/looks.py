@@ -32,31 +32,29 @@ class Looks:
         return {status: found.get(status, 0) for status in Status}
 
     def get(self, item_id: int) -> Item | None:
-        rows = self._database.rows(
+        found = self._database.items(
             "SELECT * FROM processing_queue WHERE id = %(id)s", {"id": item_id}
         )
-        return Item.from_row(rows[0]) if rows else None
+        return found[0] if found else None
 
     def waiting(self, status: Status, limit: int | None = None) -> list[Item]:
         """What a stage would claim, in the order in which it would."""
-        rows = self._database.rows(
+        return self._database.items(
             """
             SELECT * FROM processing_queue WHERE status = %(status)s
             ORDER BY created_at, id LIMIT %(limit)s
             """,
             {"status": status, "limit": limit},
         )
-        return [Item.from_row(row) for row in rows]
 
     def planned(self) -> list[Item]:
         """Waiting items for which an earlier run had recorded a plan."""
-        rows = self._database.rows(
+        return self._database.items(
             """
             SELECT * FROM processing_queue
             WHERE status = 'pending' AND planned_path IS NOT NULL ORDER BY id
             """
         )
-        return [Item.from_row(row) for row in rows]
 
     def is_waiting(self, status: Status) -> bool:
         return bool(
@@ -194,11 +192,10 @@ class Looks:
 
     def of_codes(self, codes: Sequence[str]) -> list[Item]:
         """Every item of these works, oldest first."""
-        rows = self._database.rows(
+        return self._database.items(
             "SELECT * FROM processing_queue WHERE movie_code = ANY (%(codes)s) ORDER BY id",
             {"codes": list(codes)},
         )
-        return [Item.from_row(row) for row in rows]
 
     def find(
         self,
@@ -210,7 +207,7 @@ class Looks:
         limit: int | None = None,
     ) -> list[Item]:
         """Items, newest first; code and performer by any part of them."""
-        rows = self._database.rows(
+        return self._database.items(
             """
             SELECT * FROM processing_queue
             WHERE (%(status)s::text IS NULL OR status = %(status)s)
@@ -228,11 +225,10 @@ class Looks:
                 "limit": limit,
             },
         )
-        return [Item.from_row(row) for row in rows]
 
     def given_up(self, max_retries: int, limit: int | None = None) -> list[Item]:
         """Errors that nothing will happen to until a person acts, newest first."""
-        rows = self._database.rows(
+        return self._database.items(
             """
             SELECT * FROM processing_queue
             WHERE status = 'error'
@@ -242,7 +238,6 @@ class Looks:
             """,
             {"max_retries": max_retries, "no_code": NO_MOVIE_CODE + "%", "limit": limit},
         )
-        return [Item.from_row(row) for row in rows]
 
     def events(self, item_id: int) -> list[Event]:
         """The timeline of one item, oldest first."""

@@ -88,7 +88,7 @@ class Queue:
         deaths: int,
         after: tuple[datetime, int] | None = None,
     ) -> list[Item]:
-        rows = self._database.rows(
+        items = self._database.items(
             # No waiting for the disk: what is done with a row is recorded later, and that waits
             # for all before it. A claim lost in a power cut is a row that nobody has touched.
             f"SET LOCAL synchronous_commit TO off; {CLAIM}",
@@ -103,7 +103,6 @@ class Queue:
                 "after_id": after[1] if after else 0,
             },
         )
-        items = [Item.from_row(row) for row in rows]
         return sorted(items, key=lambda item: (item.created_at, item.id))
 
     def record_plans(self, run: int, plans: Sequence[Planned]) -> set[int]:
@@ -245,7 +244,7 @@ class Queue:
     def _fail(self, status: Status, run: int | None, failures: Sequence[Failed]) -> list[Item]:
         if not failures:
             return []
-        rows = self._database.rows(
+        return self._database.items(
             """
             UPDATE processing_queue q
             SET status = 'error', claimed_by = NULL, claimed_at = NULL, deaths = 0,
@@ -259,7 +258,6 @@ class Queue:
             """,
             {"status": status, "run": run, "failures": _json(failures)},
         )
-        return [Item.from_row(row) for row in rows]
 
     # -- giving back -----------------------------------------------------------------------
 
@@ -287,7 +285,7 @@ class Queue:
         those that were set aside so.
         """
         now = self._database.clock.now()
-        rows = self._database.rows(
+        items = self._database.items(
             """
             WITH suspects AS MATERIALIZED (
                 SELECT q.id, q.claimed_by, r.id AS run, r.host, r.finished_at
@@ -324,9 +322,11 @@ class Queue:
             """,
             {"silent": now - DEAD_AFTER, "max_deaths": MAX_DEATHS, "gone": list(gone)},
         )
-        return [Item.from_row(row) for row in rows if row["status"] == "error"]
+        return [item for item in items if item.status is Status.ERROR]
 
 
 def _json(rows: Sequence[Finished] | Sequence[Failed] | Sequence[Planned]) -> str:
     # PostgreSQL's text holds no NUL, and answers of other people's servers may bring one.
-    return json.dumps([row._asdict() for row in rows], default=str).replace("\\u0000", "")
+    # What is not given is NULL.
+    given = [{k: v for k, v in row._asdict().items() if v is not None} for row in rows]
+    return json.dumps(given, default=str).replace("\\u0000", "")

@@ -244,11 +244,10 @@ class Sightings:
             """,
             size=_ROWS,
         ):
-            rows = self._database.rows(
+            yield from self._database.items(
                 "SELECT * FROM processing_queue WHERE id = ANY (%(ids)s) AND status = 'pending'",
                 {"ids": [item_id for (item_id,) in page]},
             )
-            yield from (Item.from_row(row) for row in rows)
 
     def candidates(self) -> list[Candidate]:
         """Every candidate in the order of the paths: for a person to read."""

@@ -12,7 +12,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 def item(**fields: Any) -> Item:
     row: dict[str, Any] = dict.fromkeys(Item._fields)
     row |= {"id": 7, "file_path": "/w/a.mp4", "status": "pending", "retry_count": 0, "deaths": 0}
-    return Item.from_row(row | {"created_at": NOW, "updated_at": NOW} | fields)
+    row |= {"created_at": NOW, "updated_at": NOW} | fields
+    return Item.of(tuple(row.values()))
 
 
 @pytest.mark.parametrize(
