@@ -5,6 +5,7 @@ import os
 import statistics
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -34,6 +35,8 @@ DIFF = """
     WHERE NOT EXISTS (SELECT FROM processing_queue q WHERE q.file_path = path)
 """
 
+COPY = "COPY floor (file_path, device, inode, size, mtime_ns, ctime_ns) FROM STDIN"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Times:
@@ -45,23 +48,25 @@ class Times:
 
 
 def figures() -> Iterator[Figure]:
-    with place() as b:
+    with place() as b, place() as more:
         fill(b.watch, FILES)
-        found = _measure(b, REPEATS)
+        fill(more.watch, 10 * FILES)
+        small, large = _Tree(b), _Tree(more)
+        # In turns, so that a slow minute hits both.
+        for _ in range(REPEATS):
+            small.measure()
+            large.measure()
+        found, ten = small.medians(), large.medians()
         interpreter = peak_mb([sys.executable, "-c", "pass"], b.settings, b.root)
-        peak = _peak(b)
+        peaks = _peak(b), _peak(more)
     yield from _beside_floors(FILES, found)
-    yield _memory(FILES, peak, interpreter)
-    with place() as b:
-        fill(b.watch, 10 * FILES)
-        more = _measure(b, 1)
-        peak = _peak(b)
-    yield from _beside_floors(10 * FILES, more)
-    yield growth(f"scan, {10 * FILES:,} known files, beside 10 x", found.known, more.known)
-    yield growth(f"scan, {10 * FILES:,} new files, beside 10 x", found.new, more.new)
-    floors = found.walk + found.copy, more.walk + more.copy
+    yield _memory(FILES, peaks[0], interpreter)
+    yield from _beside_floors(10 * FILES, ten)
+    yield growth(f"scan, {10 * FILES:,} known files, beside 10 x", found.known, ten.known)
+    yield growth(f"scan, {10 * FILES:,} new files, beside 10 x", found.new, ten.new)
+    floors = found.walk + found.copy, ten.walk + ten.copy
     yield growth(f"the floor itself, walk and COPY of {10 * FILES:,}, beside 10 x", *floors)
-    yield _memory(10 * FILES, peak, interpreter)
+    yield _memory(10 * FILES, peaks[1], interpreter)
 
 
 def fill(folder: Path, count: int) -> None:
@@ -106,31 +111,37 @@ def _memory(files: int, peak_mb: float, interpreter_mb: float) -> Figure:
     )
 
 
-def _measure(b: Place, repeats: int) -> Times:
-    paths = [str(path) for path in b.watch.rglob("*.mp4")]
-    lines = "".join(
-        f"{p}\t{s.st_dev}\t{s.st_ino}\t{s.st_size}\t{s.st_mtime_ns}\t{s.st_ctime_ns}\n"
-        for p, s in ((path, os.stat(path)) for path in paths)
-    )
-    connection = psycopg2.connect(b.dsn)
-    connection.autocommit = True
-    cursor = connection.cursor()
-    columns = "file_path, device, inode, size, mtime_ns, ctime_ns"
-    copy = f"COPY floor ({columns}) FROM STDIN"
-    times: dict[str, list[float]] = {name: [] for name in Times.__slots__}
-    for _ in range(repeats):
+class _Tree:
+    """A full watch folder, scanned again and again beside what is the least to do."""
+
+    def __init__(self, b: Place) -> None:
+        self._b = b
+        self._paths = [str(path) for path in b.watch.rglob("*.mp4")]
+        self._lines = "".join(
+            f"{p}\t{s.st_dev}\t{s.st_ino}\t{s.st_size}\t{s.st_mtime_ns}\t{s.st_ctime_ns}\n"
+            for p, s in ((path, os.stat(path)) for path in self._paths)
+        )
+        self._rounds: list[Times] = []
+
+    def measure(self) -> None:
+        b = self._b
         b.empty()
         b.run("scan")
         b.settle()
-        times["new"].append(b.run("scan").wall)
+        new = b.run("scan").wall
         b.settle()
         b.run("scan")
-        times["known"].append(b.run("scan").wall)
-        times["walk"].append(b.python(WALK, str(b.watch)).wall)
-        times["diff"].append(seconds(partial(cursor.execute, DIFF, (paths,))))
-        cursor.execute("DROP TABLE IF EXISTS floor")
-        cursor.execute("CREATE TABLE floor (LIKE processing_queue INCLUDING ALL)")
-        times["copy"].append(seconds(partial(cursor.copy_expert, copy, io.StringIO(lines))))
-        cursor.execute("DROP TABLE floor")
-    connection.close()
-    return Times(**{name: statistics.median(taken) for name, taken in times.items()})
+        known = b.run("scan").wall
+        walk = b.python(WALK, str(b.watch)).wall
+        with closing(psycopg2.connect(b.dsn)) as connection:
+            connection.autocommit = True
+            cursor = connection.cursor()
+            diff = seconds(partial(cursor.execute, DIFF, (self._paths,)))
+            cursor.execute("CREATE TABLE floor (LIKE processing_queue INCLUDING ALL)")
+            copy = seconds(partial(cursor.copy_expert, COPY, io.StringIO(self._lines)))
+            cursor.execute("DROP TABLE floor")
+        self._rounds.append(Times(new=new, known=known, walk=walk, diff=diff, copy=copy))
+
+    def medians(self) -> Times:
+        names = Times.__slots__
+        return Times(**{n: statistics.median(getattr(r, n) for r in self._rounds) for n in names})

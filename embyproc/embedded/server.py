@@ -27,6 +27,7 @@ _SETTINGS = {
     "listen_addresses": "",
     "max_connections": "50",
     "shared_buffers": "32MB",
+    "wal_buffers": "8MB",  # or a first scan of many films writes its log itself, a page at a time
     "logging_collector": "on",
     "log_directory": "log",
     "log_filename": "postgresql-%d.log",  # a month of days, then overwritten
