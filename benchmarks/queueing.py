@@ -116,14 +116,13 @@ def _on_a_database_of_its_own(b: Place, name: str, rival: rivals.Speed) -> Calla
 
 def _beside_history() -> Iterator[Figure]:
     """A claim among many waiting rows, with and without a long history."""
-    with place() as without, place() as beside:
-        beside.add_completed(HISTORY)
-        calls = []
-        for b in (without, beside):
-            b.store.queue.add_many([f"/w/{n}" for n in range(WAITING)])
-            b.settle()
-            calls.append(partial(_claim, b, b.store.runs.start("bench")))
-        alone, taken = interleaved(*calls, repeats=101)
+    with place() as without, place() as beside, place() as more:
+        calls = [
+            _claiming(without, completed=0, waiting=WAITING),
+            _claiming(beside, completed=HISTORY, waiting=WAITING),
+            _claiming(more, completed=10 * HISTORY, waiting=10 * WAITING),
+        ]
+        alone, taken, ten = interleaved(*calls, repeats=101)
     yield Figure(
         what=f"claim beside {HISTORY:,} completed and {WAITING:,} waiting rows, beside none",
         figure=taken * 1000,
@@ -131,7 +130,14 @@ def _beside_history() -> Iterator[Figure]:
         unit="m",
         target=1.2,
     )
+    what = f"claim beside {10 * HISTORY:,} completed and {10 * WAITING:,} waiting, beside 10 x"
+    yield growth(what, taken, ten)
 
 
-def _claim(b: Place, run: int) -> float:
-    return seconds(lambda: b.store.queue.claim(PROCESS, run, 10))
+def _claiming(b: Place, *, completed: int, waiting: int) -> Callable[[], float]:
+    if completed:
+        b.add_completed(completed)
+    b.store.queue.add_many([f"/w/{n}" for n in range(waiting)])
+    b.settle()
+    run = b.store.runs.start("bench")
+    return lambda: seconds(lambda: b.store.queue.claim(PROCESS, run, 10))
