@@ -6,7 +6,7 @@ from functools import partial
 import psycopg2
 
 from benchmarks import rivals
-from benchmarks.measure import Figure, growth, interleaved, seconds
+from benchmarks.measure import REPEATS, Figure, growth, interleaved, seconds
 from benchmarks.place import Place, place
 from embyproc.migrate import available
 from embyproc.models import PROCESS, Finished
@@ -43,9 +43,7 @@ def _beside_others(notes: list[str]) -> Iterator[Figure]:
         others[BETTER] = partial(_one_by_one, b, BY_AGE)
         for name in rivals.NAMES - others.keys():
             notes.append(f"{name}: not measured, it is not installed (pip install '.[bench]')")
-        ours, more, *speeds = interleaved(
-            lambda: _ours(b, ROWS), lambda: _ours(b, 10 * ROWS), *others.values(), repeats=5
-        )
+        ours, *speeds = interleaved(lambda: _ours(b, ROWS), *others.values())
         work = f"claim + finish of {ROWS:,} no-op rows a second, {BATCH} a claim"
         for name, speed in zip(others, speeds, strict=True):
             if name == BETTER:
@@ -59,8 +57,11 @@ def _beside_others(notes: list[str]) -> Iterator[Figure]:
                 target=10.0 if name == ONE_BY_ONE else 1.0,
                 higher_is_better=True,
             )
+        few, many = interleaved(
+            lambda: _ours(b, ROWS), lambda: _ours(b, 10 * ROWS), repeats=2 * REPEATS + 1
+        )
         what = f"claim + finish of {10 * ROWS:,} rows, beside 10 x"
-        yield growth(what, ROWS / ours, 10 * ROWS / more)
+        yield growth(what, ROWS / few, 10 * ROWS / many)
 
 
 def _ours(b: Place, rows: int) -> float:

@@ -26,7 +26,9 @@ class Folders:
 
     def remember(self, path: str, identity: tuple[int, int], files: int) -> None:
         self._database.execute(
+            # No waiting for the disk: the next run writes it again.
             """
+            SET LOCAL synchronous_commit TO off;
             INSERT INTO watched_folders (path, device, inode, files, seen_at)
             VALUES (%(path)s, %(device)s, %(inode)s, %(files)s, %(now)s)
             ON CONFLICT (path) DO UPDATE SET device = EXCLUDED.device, inode = EXCLUDED.inode,

@@ -97,9 +97,15 @@ class Sightings:
         self._pages = 0
 
     def open(self) -> None:
-        """A new, empty table for what a walk sees."""
+        """Forget what an earlier walk saw."""
+        self._pages = 0
+
+    def _make_table(self) -> None:
+        """A new, empty table for what a walk sees: only made when there is something to see."""
         self._database.execute(
+            # Temporary tables: nothing of them needs to reach the disk.
             """
+            SET LOCAL synchronous_commit TO off;
             SET work_mem TO '64MB';
             SET temp_buffers TO '32MB';
             CREATE TEMPORARY TABLE IF NOT EXISTS seen (
@@ -108,7 +114,6 @@ class Sightings:
             TRUNCATE seen
             """
         )
-        self._pages = 0
 
     def load(self, lines: Sequence[str]) -> None:
         """Add a page of the walk, as `copy_lines` writes it.
@@ -117,6 +122,8 @@ class Sightings:
         """
         if not lines:
             return
+        if self._pages == 0:
+            self._make_table()
         ending = f"\t{self._pages}\n"
         self._database.copy("COPY seen FROM STDIN", ending.join(lines) + ending)
         self._pages += 1
@@ -130,8 +137,13 @@ class Sightings:
         `oldest_ctime_ns` is the time of change, by this machine's clock, before which a file is
         old enough; by the database's clock, having looked the same for `min_age` does as well.
         """
+        if self._pages == 0:
+            if not self._is_anything_waiting():
+                return Verdicts(counts=Counter(), ready=(), links=False, known=False)
+            self._make_table()
         self._database.execute(
-            "DROP TABLE IF EXISTS candidates; CREATE TEMPORARY TABLE candidates AS " + JUDGE,
+            "SET LOCAL synchronous_commit TO off; DROP TABLE IF EXISTS candidates; "
+            "CREATE TEMPORARY TABLE candidates AS " + JUDGE,
             {
                 "now": self._database.clock.now(),
                 "before": self._database.clock.now() - timedelta(seconds=min_age),
@@ -148,6 +160,10 @@ class Sightings:
         if len(verdicts.ready) > 1:
             self._database.execute("CREATE INDEX ON candidates (page)")
         return self._verdicts() if touched or verdicts.links else verdicts
+
+    def _is_anything_waiting(self) -> bool:
+        waiting = "SELECT EXISTS (SELECT FROM processing_queue WHERE status = 'pending')"
+        return bool(self._database.scalar(waiting))
 
     def _verdicts(self) -> Verdicts:
         rows = self._database.rows(
@@ -251,6 +267,8 @@ class Sightings:
 
     def candidates(self) -> list[Candidate]:
         """Every candidate in the order of the paths: for a person to read."""
+        if self._pages == 0:
+            return []
         rows = self._database.rows(
             """
             SELECT path, verdict, checks, other FROM candidates WHERE verdict <> 'unseen'
@@ -261,6 +279,8 @@ class Sightings:
 
     def known(self) -> list[tuple[str, str]]:
         """Path and status of each film that is in the queue as it is."""
+        if self._pages == 0:
+            return []
         rows = self._database.rows(
             """
             SELECT s.path, q.status FROM seen s JOIN processing_queue q ON q.file_path = s.path

@@ -695,6 +695,18 @@ def test_dry_run_changes_nothing(store: Store, database: Database, watch: Path) 
     assert database.scalar("SELECT count(*) FROM runs") == 0
 
 
+def test_dry_run_of_an_empty_folder(store: Store, look: Scan, watch: Path) -> None:
+    summary, judged = scan.plan(store, settings(watch), Options())
+    assert (summary.claimed, summary.skipped, list(judged)) == (0, 0, [])
+    (path,) = make(watch, "ABC-123.mp4")
+    look()
+    look()
+    path.unlink()
+    summary, judged = scan.plan(store, settings(watch), Options())
+    assert (summary.claimed, summary.skipped, list(judged)) == (0, 0, [])
+    assert look().failed == 1
+
+
 def test_a_file_that_disappears_between_two_calls(watch: Path) -> None:
     make(watch, "first.mp4", "second.mp4")
     walk = iter(Walk(root=str(watch), extensions=settings(watch).video_extensions))
