@@ -43,19 +43,21 @@ class Queue:
     # -- filling ---------------------------------------------------------------------------
 
     def add_many(self, paths: Iterable[str]) -> list[int]:
-        """Queue the paths that are not in the queue yet, in one statement; returns the new ids.
+        """Queue the paths that are not in the queue yet, in one statement and in the order given;
+        returns the new ids.
 
         An anti-join, so that known paths burn no ids; ON CONFLICT only meets a concurrent scan.
         """
         rows = self._database.rows(
             """
             INSERT INTO processing_queue (file_path)
-            SELECT DISTINCT given.path FROM unnest(%(paths)s::text[]) AS given (path)
+            SELECT given.path FROM unnest(%(paths)s::text[]) WITH ORDINALITY AS given (path, place)
             WHERE NOT EXISTS (SELECT FROM processing_queue q WHERE q.file_path = given.path)
+            ORDER BY given.place
             ON CONFLICT (file_path) DO NOTHING
             RETURNING id
             """,
-            {"paths": list(paths)},
+            {"paths": list(dict.fromkeys(paths))},
         )
         return sorted(row["id"] for row in rows)
 

@@ -46,6 +46,13 @@ def test_known_paths_are_not_added_and_burn_no_ids(store: Store, database: Datab
     assert store.looks.counts()[Status.PENDING] == 12
 
 
+def test_paths_are_claimed_in_the_order_in_which_they_were_given(store: Store) -> None:
+    given = [f"/watch/{n * 7919 % 1000}.mkv" for n in range(1000)]
+    store.queue.add_many([*given, *given[:10]])
+    run = store.runs.start("process")
+    assert [item.file_path for item in store.queue.claim(PROCESS, run, 1000)] == given
+
+
 # -- claiming ------------------------------------------------------------------------------
 
 CLAIMER = """
