@@ -12,11 +12,13 @@ from pathlib import Path
 
 import psycopg2
 
-from benchmarks.measure import REPEATS, Figure, growth, peak_mb, seconds
+from benchmarks.measure import Figure, growth, peak_mb, seconds
 from benchmarks.place import Place, place
 
 FILES = int(os.environ.get("BENCH_FILES", "100000"))
 MEMORY_MB = 64.0
+# A large round takes a minute, in which a shared machine may change its pace: more than elsewhere.
+ROUNDS = 7
 
 WALK = """
 import os, sys
@@ -53,7 +55,7 @@ def figures() -> Iterator[Figure]:
         fill(more.watch, 10 * FILES)
         small, large = _Tree(b), _Tree(more)
         # In turns, so that a slow minute hits both.
-        for _ in range(REPEATS):
+        for _ in range(ROUNDS):
             small.measure()
             large.measure()
         found, ten = small.medians(), large.medians()
