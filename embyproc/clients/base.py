@@ -1,17 +1,22 @@
 """One request method for every service: time-outs, limits, and each failure translated."""
 
 import json
+import queue
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
 import requests
 
+from embyproc.cleaning import clean
 from embyproc.errors import ServiceDown
 
 _CONNECT_SECONDS = 5.0
 _READ_SECONDS = 30.0
+# The whole of an answer: one that comes byte by byte never trips over the limit of a single read.
+_WHOLE_SECONDS = 60.0
 _MAX_BYTES = 32 * 1024 * 1024
 _CHUNK = 64 * 1024
 _MAX_RETRY_AFTER = 24 * 3600.0
@@ -27,8 +32,12 @@ class Answer:
     retry_after: float | None
 
     def json(self) -> Any:
-        """The decoded body; raises ValueError where it is no JSON, whatever the header says."""
-        return json.loads(self.body)
+        """The decoded body, cleaned; raises ValueError where it is no JSON, whatever the header
+        says."""
+        try:
+            return clean(json.loads(self.body))
+        except RecursionError:
+            raise ValueError("nested too deeply") from None
 
 
 class Http:
@@ -47,28 +56,44 @@ class Http:
         headers: dict[str, str],
         body: bytes | None = None,
         read_seconds: float = _READ_SECONDS,
+        whole_seconds: float = _WHOLE_SECONDS,
         max_bytes: int = _MAX_BYTES,
     ) -> Answer:
-        """Ask once. Raises ServiceDown where no whole answer came back.
+        """Ask once. Raises ServiceDown where no whole answer came back in time.
 
         Redirects are not followed: a redirected POST becomes a GET without its body, and a
         redirect may lead to a host that must not see our headers.
         """
+        session = self._session()
+
+        def ask() -> Answer:
+            return self._request(
+                session,
+                url,
+                max_bytes,
+                method=method,
+                headers=headers,
+                data=body,
+                timeout=(_CONNECT_SECONDS, read_seconds),
+            )
+
+        try:
+            return _within(whole_seconds, ask)
+        except TimeoutError:
+            del self._local.session  # the thread that still waits for it may keep it
+            raise ServiceDown(f"{self._place(url)} did not answer in time") from None
+
+    def _session(self) -> requests.Session:
         session: requests.Session | None = getattr(self._local, "session", None)
         if session is None:
             session = self._local.session = requests.Session()
             # No proxies from the environment and no ~/.netrc: its password would replace our token.
             session.trust_env = False
+        return session
+
+    def _request(self, session: requests.Session, url: str, max_bytes: int, **how: Any) -> Answer:
         try:
-            with session.request(
-                method,
-                url,
-                headers=headers,
-                data=body,
-                timeout=(_CONNECT_SECONDS, read_seconds),
-                allow_redirects=False,
-                stream=True,
-            ) as response:
+            with session.request(url=url, allow_redirects=False, stream=True, **how) as response:
                 return Answer(
                     status=response.status_code,
                     content_type=response.headers.get("Content-Type", "").lower(),
@@ -90,10 +115,36 @@ class Http:
         return bytes(received)
 
     def _place(self, url: str) -> str:
-        parts = urlsplit(url)
-        return f"{self._service} at {parts.hostname or '?'}" + (
-            f":{parts.port}" if parts.port else ""
-        )
+        try:
+            parts = urlsplit(url)
+            port = f":{parts.port}" if parts.port else ""
+        except ValueError:
+            return self._service
+        return f"{self._service} at {parts.hostname or '?'}{port}"
+
+
+def _within(seconds: float, call: Callable[[], Answer]) -> Answer:
+    """What `call` returns or raises; TimeoutError if it takes longer than that.
+
+    No socket has a limit for a whole answer, nor has the look-up of a name: a thread that hangs
+    is left behind, and as a daemon it does not hold up the end of the program.
+    """
+    done: queue.SimpleQueue[Answer | Exception] = queue.SimpleQueue()
+
+    def work() -> None:
+        try:
+            done.put(call())
+        except Exception as error:  # raised where somebody waits for it
+            done.put(error)
+
+    threading.Thread(target=work, name="request", daemon=True).start()
+    try:
+        result = done.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError from None
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def same_origin(first: str, second: str) -> bool:

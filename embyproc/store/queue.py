@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from embyproc.cleaning import clean
 from embyproc.models import Failed, Finished, Item, Planned, Stage, Status
 from embyproc.policy import MAX_DEATHS
 from embyproc.store.database import Database
@@ -328,7 +329,6 @@ class Queue:
 
 
 def _json(rows: Sequence[Finished] | Sequence[Failed] | Sequence[Planned]) -> str:
-    # PostgreSQL's text holds no NUL, and answers of other people's servers may bring one.
     # What is not given is NULL.
-    given = [{k: v for k, v in row._asdict().items() if v is not None} for row in rows]
-    return json.dumps(given, default=str).replace("\\u0000", "")
+    given = [{k: clean(v) for k, v in row._asdict().items() if v is not None} for row in rows]
+    return json.dumps(given, default=str)

@@ -3,6 +3,7 @@
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from embyproc.cleaning import clean_text
 from embyproc.models import ServiceState
 from embyproc.store.database import Database
 
@@ -39,7 +40,7 @@ class Services:
             """,
             {
                 "name": name,
-                "error": error.replace("\0", ""),
+                "error": clean_text(error),
                 "until": open_until,
                 "now": self._database.clock.now(),
             },

@@ -16,6 +16,7 @@ LAYERS = {
     "embyproc": 0,
     "embyproc.errors": 0,
     "embyproc.models": 0,
+    "embyproc.cleaning": 1,
     "embyproc.policy": 1,
     "embyproc.config": 1,
     "embyproc.watching": 1,
