@@ -66,15 +66,20 @@ def sidecar_name(
     video_old_stem: str, video_new_name: str, sidecar_old_name: str, *, max_bytes: int = 255
 ) -> str:
     """The new name of a sidecar, which keeps its suffix (`.en.srt`); ValueError without room."""
+    suffix = sidecar_suffix(video_old_stem, sidecar_old_name, max_bytes=max_bytes)
+    return _with_tail(splitext(video_new_name)[0], suffix, max_bytes)
+
+
+def sidecar_suffix(video_old_stem: str, sidecar_old_name: str, *, max_bytes: int = 255) -> str:
+    """What a sidecar's name has after the video's (`.en.srt`), and keeps."""
     old_stem, old_name = normalize("NFC", video_old_stem), normalize("NFC", sidecar_old_name)
     suffix = extension = splitext(old_name)[1]
     if old_name[: len(old_stem)].casefold() == old_stem.casefold():
         suffix = old_name[len(old_stem) :]
-    if len(suffix) > max_bytes // 4:  # no language or image kind is that long
+    if len(suffix.encode("utf-8", "replace")) > max_bytes // 4:  # no language is that long
         suffix = extension
     # The underscore shields the suffix's leading dot or dash from being trimmed.
-    suffix = _clean("_" + suffix)[1:]
-    return _with_tail(splitext(video_new_name)[0], suffix, max_bytes)
+    return _clean("_" + suffix)[1:]
 
 
 def folder_name(performer: str | None, *, max_bytes: int = 255) -> str:

@@ -17,6 +17,8 @@ UNIFIED = "unified"
 # Answers by which a gateway says that nobody is behind it.
 _DOWN = (429, 502, 503, 504)
 _TEXT_LIMIT = 20_000
+# Nobody's work; a source that is well answers that it does not know it.
+_NO_WORK = "ZZZ-000"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -26,8 +28,14 @@ class Lookup:
     metadata: Metadata | None = None
     # Source -> why it could not be asked.
     unreachable: dict[str, ServiceDown] = field(default_factory=dict)
+    # Source -> what it answered to this question, while it answers others.
+    stumbled: dict[str, ServiceDown] = field(default_factory=dict)
     # Sources that answered, found or not.
     answered: set[str] = field(default_factory=set)
+
+
+class _Stumbled(ServiceDown):
+    """The source works, but not for this question."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,20 +73,47 @@ class WordPress:
         result = Lookup()
         for fresh in (False, True):
             for source in sources:
-                if source in result.unreachable or (result.metadata and source not in suspects):
+                if source in result.unreachable or source in result.stumbled:
+                    continue
+                if result.metadata and source not in suspects:
                     continue
                 try:
-                    for key in keys:
-                        found = self.search(source, key, token, keys, fresh=fresh)
-                        result.answered.add(source)
-                        result.metadata = result.metadata or found
-                        if found:
-                            break
+                    found = self._ask(source, keys, token, fresh=fresh)
+                    result.answered.add(source)
+                    result.metadata = result.metadata or found
+                except _Stumbled as error:
+                    result.stumbled[source] = error
                 except ServiceDown as error:
                     result.unreachable[source] = error
             if result.metadata:
                 break
         return result
+
+    def _ask(self, source: str, keys: Sequence[str], token: str, *, fresh: bool) -> Metadata | None:
+        """Ask for every key. A question that a source stumbles over again and again must not pass
+        for an outage, behind which all others wait: where it answers another one and stumbles
+        over this one once more, raises _Stumbled."""
+        try:
+            return self._search_each(source, keys, token, fresh=fresh)
+        except (ServiceDown, TokenRefused) as error:
+            if isinstance(error, ServiceDown) and error.retry_after is not None:
+                raise
+            try:
+                self.search(source, _NO_WORK, token, (_NO_WORK,))
+            except (ServiceDown, TokenRefused):
+                raise error from None
+        try:
+            return self._search_each(source, keys, token, fresh=fresh)
+        except (ServiceDown, TokenRefused) as error:
+            raise _Stumbled(f"{error} (to this question alone)") from error
+
+    def _search_each(
+        self, source: str, keys: Sequence[str], token: str, *, fresh: bool
+    ) -> Metadata | None:
+        for key in keys:
+            if found := self.search(source, key, token, keys, fresh=fresh):
+                return found
+        return None
 
     def search(
         self, source: str, key: str, token: str, accepted: Sequence[str], *, fresh: bool = False

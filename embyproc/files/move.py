@@ -77,14 +77,15 @@ class Mover:
             _publish(temporary, target, may_publish)
             sync_folder(os.path.dirname(target))
             # A verified copy is published under the name in the plan: the source may go.
-            os.unlink(source)
-            sync_folder(os.path.dirname(source))
+            if _remove_unchanged(source, after):
+                sync_folder(os.path.dirname(source))
         except FileExistsError:
             raise
         except OSError as error:
             raise trouble(error, source) from error
         finally:
-            with suppress(FileNotFoundError):
+            # Where that is refused too (a disk that became read-only), a later run sweeps it away.
+            with suppress(OSError):
                 os.unlink(temporary)
         return before.st_size
 
@@ -195,11 +196,23 @@ def rename_without_overwriting(source: str, target: str) -> None:
     except OSError as error:
         if error.errno not in _UNSUPPORTED:
             raise
-        # Neither call exists there (FAT, some network shares): reserve the name, then take it.
-        os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC))
-        os.rename(source, target)
+        _take_name(source, target)
         return
     os.unlink(source)
+
+
+def _take_name(source: str, target: str) -> None:
+    """Where neither call exists (FAT, some network shares): reserve the name, then take it."""
+    reserved = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC)
+    try:
+        os.rename(source, target)
+    except OSError:
+        with suppress(OSError):
+            if _state(os.lstat(target)) == _state(os.fstat(reserved)):
+                os.unlink(target)
+        raise
+    finally:
+        os.close(reserved)
 
 
 @cache
@@ -246,16 +259,48 @@ def same_content(first: str, second: str) -> bool:
                 return True
 
 
+def is_one_file(first: str, second: str) -> bool:
+    """Whether both paths lead to one name of one file, so that removing one removes the other:
+    a symbolic link, a folder mounted in two places, a share mounted twice."""
+    one, other = os.stat(first), os.stat(second)
+    if one.st_dev != other.st_dev:
+        # Two mounts of one share show two devices but one time of change; a copy has its own.
+        # A network share may tell times in steps of 100 ns.
+        times = [(s.st_size, s.st_mtime_ns // 100, s.st_ctime_ns // 100) for s in (one, other)]
+        return times[0] == times[1]
+    if one.st_ino != other.st_ino:
+        return False
+    if one.st_nlink == 1:
+        return True
+    folders = [os.stat(os.path.dirname(path) or ".") for path in (first, second)]
+    is_one_folder = os.path.samestat(*folders)
+    is_one_name = is_one_folder and os.path.basename(first) == os.path.basename(second)
+    return is_one_name or os.path.realpath(first) == os.path.realpath(second)
+
+
 def remove_if_published(source: str, published: str) -> bool:
     """Remove `source` where `published` is another file of the same bytes; whether it is the same.
 
     Whoever published it may have died before its name was safe from a power cut.
     """
+    if is_one_file(source, published):
+        return True
+    before = os.lstat(source)
     if not same_content(source, published):
         return False
-    if os.path.realpath(source) != os.path.realpath(published):
-        sync_folder(os.path.dirname(published))
-        os.unlink(source)
+    sync_folder(os.path.dirname(published))
+    return _remove_unchanged(source, before)
+
+
+def _remove_unchanged(path: str, before: os.stat_result) -> bool:
+    """Remove what was compared, and not what a downloader has put there meanwhile."""
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return True
+    if (*_state(found), found.st_ctime_ns) != (*_state(before), before.st_ctime_ns):
+        return False
+    os.unlink(path)
     return True
 
 

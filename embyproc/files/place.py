@@ -28,6 +28,13 @@ def remove_leftovers(folder: str, item_id: int) -> None:
                     os.unlink(os.path.join(folder, name))
 
 
+def remove_reservation(planned: str, source: str) -> None:
+    """Where a name can only be taken by an empty file first, a kill may leave that one behind."""
+    with suppress(OSError):
+        if os.lstat(planned).st_size == 0 and os.lstat(source).st_size > 0:
+            os.unlink(planned)
+
+
 def replace_file(path: Path, text: str) -> None:
     """Write a small file so that a reader sees the old one or the new one, never half of it."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")

@@ -185,14 +185,14 @@ def folder_identity(root: str, variable: str) -> tuple[int, int]:
 
 
 def is_gone(path: str) -> bool:
-    """Whether there certainly is no such file; a folder that cannot be read proves nothing."""
+    """Whether there certainly is no such file (a link that was left in its place is none); a
+    folder that cannot be read proves nothing."""
     try:
-        os.lstat(path)
+        return not stat.S_ISREG(os.lstat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
         return False
-    return False
 
 
 def is_open_for_writing(path: str) -> bool:

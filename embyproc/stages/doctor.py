@@ -14,6 +14,7 @@ from embyproc.errors import ConfigError, EmbyprocError, EmbyRefused, ServiceDown
 from embyproc.files.place import name_limit
 from embyproc.migrate import SchemaState
 from embyproc.stages.filing import read_aliases
+from embyproc.stages.mounts import refuse_one_folder
 from embyproc.store import Store
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -67,6 +68,10 @@ def check_folders(config: Config) -> Iterator[Finding]:
             yield fail(name, "not set", f"set {name} in .env")
         else:
             yield _folder(name, str(folder), must_write)
+    try:
+        refuse_one_folder(config)
+    except ConfigError as error:
+        yield fail("folders", str(error), "mount or name another folder for one of them")
     if config.destination_dir is not None and config.destination_dir.is_dir():
         yield from _space(config)
     try:

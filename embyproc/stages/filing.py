@@ -1,9 +1,10 @@
 """Where an item's file belongs, and bringing it there: plan first, then act."""
 
+import errno
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from embyproc import naming
 from embyproc.config import Config
@@ -11,15 +12,23 @@ from embyproc.errors import ConfigError, FileTrouble, SourceMissing
 from embyproc.extract import Extraction
 from embyproc.files.move import (
     Mover,
+    is_one_file,
     remove_if_published,
     rename_without_overwriting,
     same_content,
     trouble,
 )
-from embyproc.files.place import make_folder, name_limit, names_in, remove_leftovers, temporary_name
+from embyproc.files.place import (
+    make_folder,
+    name_limit,
+    names_in,
+    remove_leftovers,
+    remove_reservation,
+    temporary_name,
+)
 from embyproc.files.walk import folder_identity
 from embyproc.models import Item, Metadata, Planned
-from embyproc.stages.mounts import refuse_unmounted
+from embyproc.stages.mounts import refuse_one_folder, refuse_unmounted
 from embyproc.stages.runner import Run
 from embyproc.watching import match_sidecars, split_ending
 
@@ -59,6 +68,7 @@ class Cabinet:
         self._run = run
         self._root = str(config.destination_dir)
         self._aliases = read_aliases(config)
+        refuse_one_folder(config)
         # Filing into the empty folder below an unmounted volume would fill the wrong disk.
         identity = folder_identity(self._root, "DESTINATION_DIR")
         self._folders = set(names_in(self._root))
@@ -86,20 +96,25 @@ class Cabinet:
             performer, self._folders, self._aliases, max_bytes=self._max_bytes
         )
         self._folders.add(folder)
-        sidecars = self._sidecars(item.file_path)
-        room = max((len(os.fsencode(suffix)) for suffix in _suffixes(item, sidecars)), default=0)
-        name = naming.file_name(
-            naming.NameParts(
-                performer=folder if performer else None,
-                subtitle=extraction.subtitle,
-                code=extraction.code,
-                title=metadata.title,
-                part=extraction.part,
-                extension=split_ending(item.file_path)[1].lower(),
-            ),
-            max_bytes=self._max_bytes - room,
-        )
-        target, is_duplicate = self._free_name(item, os.path.join(self._root, folder), name)
+        extension = split_ending(item.file_path)[1].lower()
+        room = max(0, self._longest_suffix(item.file_path) - len(extension))
+        try:
+            name = naming.file_name(
+                naming.NameParts(
+                    performer=folder if performer else None,
+                    subtitle=extraction.subtitle,
+                    code=extraction.code,
+                    title=metadata.title,
+                    part=extraction.part,
+                    extension=extension,
+                ),
+                max_bytes=self._max_bytes - room,
+            )
+            target, is_duplicate = self._free_name(item, os.path.join(self._root, folder), name)
+        except ValueError as error:
+            raise FileTrouble(
+                f"File error: no name can be made for {item.file_path}: {error}"
+            ) from error
         self._reserved[target] = item.id
         planned = Planned(
             id=item.id,
@@ -137,8 +152,7 @@ class Cabinet:
         """
         item, target = filing.item, filing.planned.planned_path
         if filing.is_duplicate:
-            self._set_aside(item)
-            return "an identical file was there already; this one is in " + DUPLICATES
+            return self._keep(item, target)
         folder = os.path.dirname(target)
         make_folder(folder)
         copied = self.mover.move(
@@ -155,22 +169,35 @@ class Cabinet:
             self._run.id, item.id
         )
 
-    def _set_aside(self, item: Item) -> None:
-        """A duplicate is never deleted: it goes to a hidden folder of the watch directory."""
-        watch = self._run.config.watch_dir or Path(item.file_path).parent
-        folder = os.path.join(watch, DUPLICATES)
+    def _keep(self, item: Item, target: str) -> str:
+        """The file is where it belongs already; a second copy of it is set aside."""
         try:
-            os.makedirs(folder, exist_ok=True)
-            for number in range(_MOST_COPIES):
-                name = os.path.basename(item.file_path)
-                name = naming.numbered(name, number) if number else name
-                try:
-                    rename_without_overwriting(item.file_path, os.path.join(folder, name))
-                    return
-                except FileExistsError:
-                    continue
+            if is_one_file(item.file_path, target):
+                return "the file itself is there already, by another way"
         except OSError as error:
             raise trouble(error, item.file_path) from error
+        beside = os.path.dirname(item.file_path)
+        try:
+            try:
+                self._set_aside(item, str(self._run.config.watch_dir or beside))
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                self._set_aside(item, beside)  # another volume, mounted below the watch folder
+        except OSError as error:
+            raise trouble(error, item.file_path) from error
+        return "an identical file was there already; this one is in " + DUPLICATES
+
+    def _set_aside(self, item: Item, place: str) -> None:
+        """A duplicate is never deleted: it goes to a hidden folder."""
+        folder = os.path.join(place, DUPLICATES)
+        os.makedirs(folder, exist_ok=True)
+        for number in range(_MOST_COPIES):
+            name = os.path.basename(item.file_path)
+            name = naming.numbered(name, number) if number else name
+            with suppress(FileExistsError):
+                rename_without_overwriting(item.file_path, os.path.join(folder, name))
+                return
         raise FileTrouble(f"File error: too many duplicates of {item.file_path} in {folder}")
 
     # -- after a crash ---------------------------------------------------------------------
@@ -183,6 +210,7 @@ class Cabinet:
         candidates = [path for path in (item.new_path, item.planned_path) if path]
         if item.planned_path:
             remove_leftovers(os.path.dirname(item.planned_path), item.id)
+            remove_reservation(item.planned_path, item.file_path)
         try:
             for path in candidates:
                 if not os.path.isfile(path):
@@ -194,6 +222,8 @@ class Cabinet:
                 elif remove_if_published(item.file_path, path):
                     self.take_sidecars(item, path)
                     return path
+                elif path == item.new_path:
+                    return path  # another film came under the old name: its turn comes after this
         except OSError as error:
             raise trouble(error, item.file_path) from error
         if not os.path.lexists(item.file_path):
@@ -235,11 +265,24 @@ class Cabinet:
         self._run.summary.problems.append(problem)
 
     def _sidecars(self, path: str) -> list[str]:
-        stem = _stem(path)
+        """The names that belong to this film, and not to one beside it with a longer name."""
+        stem, extensions = _stem(path), self._run.config.video_extensions
         try:
-            return match_sidecars([stem], names_in(os.path.dirname(path))).get(stem, [])
+            names = [name for name in names_in(os.path.dirname(path)) if name.startswith(stem)]
         except FileTrouble:
             return []
+        endings = [split_ending(name) for name in names]
+        films = {start for start, ending in endings if ending.lower() in extensions}
+        return match_sidecars(films | {stem}, names).get(stem, [])
+
+    def _longest_suffix(self, path: str) -> int:
+        """Room that the film's name must leave, so that its subtitles can have it too."""
+        stem = _stem(path)
+        suffixes = (
+            naming.sidecar_suffix(stem, name, max_bytes=self._max_bytes)
+            for name in self._sidecars(path)
+        )
+        return max((len(os.fsencode(suffix)) for suffix in suffixes), default=0)
 
 
 def _performer(metadata: Metadata, known: Iterable[Item]) -> str | None:
@@ -254,9 +297,3 @@ def _performer(metadata: Metadata, known: Iterable[Item]) -> str | None:
 
 def _stem(path: str) -> str:
     return split_ending(os.path.basename(path))[0]
-
-
-def _suffixes(item: Item, sidecars: Iterable[str]) -> list[str]:
-    """What the sidecars' names have beyond the video's: room that its name must leave."""
-    stem, ending = split_ending(os.path.basename(item.file_path))
-    return [name[len(stem) + len(ending) :] for name in sidecars]

@@ -67,7 +67,8 @@ class Sources:
 
     def note(self, lookup: Lookup) -> None:
         """Remember what asking told about the sources themselves."""
-        for name in (*lookup.answered, *([_SITE] if lookup.answered else [])):
+        well = lookup.answered | lookup.stumbled.keys()
+        for name in (*well, *([_SITE] if well else [])):
             if self._states.pop(name, None) is not None:
                 self._run.store.services.record_success(name)
         for name, error in lookup.unreachable.items():

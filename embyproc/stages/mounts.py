@@ -1,5 +1,8 @@
-"""Telling an empty folder from one whose volume is not mounted."""
+"""Folders that are not what they seem: not mounted, or mounted twice."""
 
+import os
+
+from embyproc.config import Config
 from embyproc.errors import ConfigError
 from embyproc.store import Store
 
@@ -20,5 +23,24 @@ def refuse_unmounted(
                 f"{variable}: {folder!r} is empty and not the folder of the last run, which held "
                 f"{before.files} entries: the volume seems not to be mounted; nothing was changed "
                 "(a folder that was really made anew is taken as soon as something is in it)"
+            ]
+        )
+
+
+def refuse_one_folder(config: Config) -> None:
+    """Raise ConfigError where the two folders are one by a link or a mount: every film of the
+    library would be taken for a new one."""
+    watch, destination = config.watch_dir, config.destination_dir
+    if watch is None or destination is None:
+        return
+    try:
+        is_one = os.path.samefile(watch, destination)
+    except OSError:
+        return  # what is wrong with either is told by whoever reads it
+    if is_one:
+        raise ConfigError(
+            [
+                f"DESTINATION_DIR: {str(destination)!r} is WATCH_DIR itself by another name; "
+                "expected another folder"
             ]
         )

@@ -2,12 +2,20 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
 from embyproc import policy
 from embyproc.clients.wordpress import Lookup, WordPress
-from embyproc.errors import RetryLater, ServiceDown, StaleClaim, Stopped, TokenRefused
+from embyproc.errors import (
+    EmbyprocError,
+    RetryLater,
+    ServiceDown,
+    StaleClaim,
+    Stopped,
+    TokenRefused,
+)
 from embyproc.extract import Extraction, extract
 from embyproc.files.place import has_changed, names_in
 from embyproc.models import PROCESS, Finished, Item, Metadata, Status
@@ -124,9 +132,23 @@ class Process:
             self._left -= len(items)
         filed: list[tuple[Item, Finished]] = []
         for item, extraction in read_names(run, items):
-            self._begin(item, extraction, filed)
+            with self._alone(item):
+                self._begin(item, extraction, filed)
         self._record(filed)
         return bool(items)
+
+    @contextmanager
+    def _alone(self, item: Item) -> Iterator[None]:
+        """Whatever nobody has thought of fails this item and no other: raised, it would end every
+        run that meets the item, and all that waits behind it would wait for ever."""
+        try:
+            yield
+        except EmbyprocError:
+            raise
+        except Exception as error:
+            message = f"File error: {type(error).__name__}: {error}"
+            self._run.narrate(message)
+            self._run.fail(PROCESS, [(item, message)])
 
     def _begin(
         self, item: Item, extraction: Extraction, filed: list[tuple[Item, Finished]]
@@ -182,7 +204,8 @@ class Process:
             self._file(found)
 
     def _not_found(self, item: Item, extraction: Extraction, lookup: Lookup) -> None:
-        down = "; ".join(str(error) for error in lookup.unreachable.values())
+        troubles = lookup.unreachable | lookup.stumbled
+        down = "; ".join(str(error) for error in troubles.values())
         if lookup.answered:
             asked = " and ".join(sorted(lookup.answered))
             message = f"No metadata found for {extraction.code} by {asked}"
@@ -228,7 +251,8 @@ class Process:
         for item, extraction, metadata in found:
             same_work = [other for other in known if other.movie_code == extraction.code]
             try:
-                filings.append(self._cabinet.plan(item, extraction, metadata, same_work))
+                with self._alone(item):
+                    filings.append(self._cabinet.plan(item, extraction, metadata, same_work))
             except RetryLater as error:
                 run.fail(PROCESS, [(item, str(error))])
         mine = run.store.queue.record_plans(run.id, [filing.planned for filing in filings])
@@ -237,7 +261,8 @@ class Process:
             if filing.item.id not in mine:
                 run.summary.skipped += 1  # another run has it now
             elif not run.stopping.is_set():
-                self._carry_out(filing, filed)
+                with self._alone(filing.item):
+                    self._carry_out(filing, filed)
         self._record(filed)
 
     def _carry_out(self, filing: Filing, filed: list[tuple[Item, Finished]]) -> None:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 
 from embyproc.errors import ConfigError, RetryLater
-from embyproc.files.move import remove_if_published
+from embyproc.files.move import is_one_file, remove_if_published
 from embyproc.files.place import find_below, sweep_leftovers
 from embyproc.models import PROCESS, Finished, Item, Status
 from embyproc.stages.filing import Cabinet
@@ -81,7 +81,7 @@ def _follow_moved(run: Run, items: Sequence[Item]) -> None:
 
 def _remove_second_copy(run: Run, item: Item, path: str) -> None:
     """The source is still there although a verified copy is published; compared once more."""
-    if os.path.realpath(item.file_path) == os.path.realpath(path):
-        return  # one file by two ways
-    if os.path.isfile(path) and remove_if_published(item.file_path, path):
+    if not os.path.isfile(path) or is_one_file(item.file_path, path):
+        return
+    if remove_if_published(item.file_path, path):
         run.store.queue.add_event(item.id, item.status, "the source of the published copy removed")

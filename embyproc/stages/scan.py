@@ -16,7 +16,7 @@ from embyproc.files.walk import (
     open_for_writing,
 )
 from embyproc.models import Failed, Item, RunSummary
-from embyproc.stages.mounts import refuse_unmounted
+from embyproc.stages.mounts import refuse_one_folder, refuse_unmounted
 from embyproc.stages.runner import Options, Run
 from embyproc.stages.workers import one_ahead
 from embyproc.store import Store
@@ -155,6 +155,7 @@ def explain(candidate: Candidate, config: Config) -> str:
 
 def _walk(config: Config) -> tuple[str, Walk]:
     assert config.watch_dir is not None
+    refuse_one_folder(config)
     root = str(config.watch_dir)
     destination = str(config.destination_dir) if config.destination_dir else None
     return root, Walk(
