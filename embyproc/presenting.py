@@ -12,7 +12,7 @@ from embyproc.models import Metadata
 _WIDE = 800
 
 # Computed by the server and ignored on a write: not worth sending back.
-_COMPUTED = ("MediaSources", "MediaStreams", "Chapters", "UserData", "ImageTags", "TagItems")
+_COMPUTED = ("MediaSources", "MediaStreams", "Chapters", "UserData", "ImageTags")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,4 +104,4 @@ def wide_url(url: str) -> str:
 
 def merged_with(paths: Sequence[str], path: str) -> list[str]:
     """The other files that Emby shows as versions of the same item."""
-    return [other for other in paths if normal(other) != normal(path)]
+    return [other for other in paths if tail(other) != tail(path)]

@@ -181,16 +181,14 @@ def list_command(
     embyproc list --status error
     embyproc list --given-up
     """
-    if given_up:
-        items = app.store.looks.given_up(app.config.max_retries, limit)
-    else:
-        items = app.store.looks.find(
-            status=Status(status) if status else None,
-            code=code,
-            performer=performer,
-            since=since,
-            limit=limit,
-        )
+    items = app.store.looks.find(
+        status=Status(status) if status else None,
+        code=code,
+        performer=performer,
+        since=since,
+        given_up_after=app.config.max_retries if given_up else None,
+        limit=limit,
+    )
     if as_json:
         app.print_json([item.as_json() for item in items])
         return

@@ -283,8 +283,15 @@ def run_command(app: App, options: Options, as_json: bool) -> None:
         app, "run", options, lambda run: errors.extend(every_stage.run(run, stages))
     )
     if errors:
+        wrong = [str(error) for error in errors if isinstance(error, ConfigError)]
+        last: EmbyprocError = ConfigError(wrong) if wrong else errors[0]
+        summary.problems += [
+            str(error)
+            for error in errors
+            if error is not last and not isinstance(error, ConfigError)
+        ]
         show_summary(app, summary, as_json)
-        raise ConfigError([str(error) for error in errors])
+        raise last
     end_with(app, summary, as_json)
 
 
@@ -326,7 +333,8 @@ def _retry_by_hand(app: App, ids: tuple[int, ...] | None, options: Options, as_j
     if ids and (unknown := store.looks.missing(ids)):
         listed = ", ".join(str(item_id) for item_id in unknown)
         raise UnknownItem(f"not in the queue: {listed}; `embyproc list` shows what is")
-    retried = store.looks.in_error(ids) if options.dry_run else store.upkeep.retry_by_hand(ids)
+    take = store.looks.in_error if options.dry_run else store.upkeep.retry_by_hand
+    retried = take(ids, options.item_limit)
     if as_json:
         summary = RunSummary(command="retry", claimed=len(retried), succeeded=len(retried))
         summary.skipped = len(ids or ()) - len(retried) if ids else 0
@@ -335,7 +343,7 @@ def _retry_by_hand(app: App, ids: tuple[int, ...] | None, options: Options, as_j
         return
     for item_id in sorted(set(ids or ()) - set(retried)):
         item = store.looks.get(item_id)
-        if item is not None:
+        if item is not None and item.status is not Status.ERROR:  # else beyond --limit
             app.report.line(
                 f"{item_id} is {item.status}, not in error: left as it is "
                 f"(`embyproc reset {item_id}` starts it over)"

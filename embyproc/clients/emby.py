@@ -11,6 +11,7 @@ from embyproc.clients.base import Answer, Http
 from embyproc.errors import EmbyRefused, ServiceDown
 
 _LIST_BYTES = 256 * 1024 * 1024
+_LIST_SECONDS = 300.0
 _DOWN = (429, 502, 503, 504)
 
 
@@ -84,7 +85,7 @@ class Emby:
         """The configured user, or an administrator: others may not see every library."""
         if self._user_id is None:
             if self.server.kind == "jellyfin":
-                found = self._ask("GET", ("Users",), what="the users").json()
+                found = _json(self._ask("GET", ("Users",), what="the users"))
             else:
                 found = _object(self._ask("GET", ("Users", "Query"), what="the users")) or {}
                 found = found.get("Items")
@@ -97,7 +98,7 @@ class Emby:
 
     def libraries(self) -> list[Library]:
         if self.server.kind == "jellyfin":
-            found = self._ask("GET", ("Library", "VirtualFolders"), what="the libraries").json()
+            found = _json(self._ask("GET", ("Library", "VirtualFolders"), what="the libraries"))
         else:
             answer = self._ask("GET", ("Library", "VirtualFolders", "Query"), what="the libraries")
             found = (_object(answer) or {}).get("Items")
@@ -141,7 +142,7 @@ class Emby:
                 "EnableUserData": "false",
             },
             what="the list of items",
-            max_bytes=_LIST_BYTES,
+            limits={"max_bytes": _LIST_BYTES, "whole_seconds": _LIST_SECONDS},
         )
         found = _object(answer) or {}
         items = (_listed(entry) for entry in _list(found.get("Items")))
@@ -166,10 +167,12 @@ class Emby:
     def images(self, item_id: str) -> list[tuple[str, int]]:
         """Type and index of each picture the item has."""
         answer = self._ask("GET", ("Items", item_id, "Images"), what="the list of pictures")
+        entries = [entry for entry in _list(_json(answer)) if isinstance(entry, dict)]
+        found = [(entry.get("ImageType"), entry.get("ImageIndex") or 0) for entry in entries]
         return [
-            (str(entry.get("ImageType")), int(entry.get("ImageIndex") or 0))
-            for entry in _list(answer.json())
-            if isinstance(entry, dict) and entry.get("ImageType")
+            (kind, index)
+            for kind, index in found
+            if isinstance(kind, str) and kind and isinstance(index, int)
         ]
 
     def delete_image(self, item_id: str, kind: str, index: int) -> None:
@@ -198,9 +201,9 @@ class Emby:
         what: str,
         body: bytes | None = None,
         content_type: str | None = None,
-        max_bytes: int | None = None,
+        limits: Mapping[str, Any] | None = None,
     ) -> Answer:
-        answer = self._send(method, segments, query, body, content_type, max_bytes)
+        answer = self._send(method, segments, query, body, content_type, limits)
         _check(answer, what)
         return answer
 
@@ -211,7 +214,7 @@ class Emby:
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
         content_type: str | None = None,
-        max_bytes: int | None = None,
+        limits: Mapping[str, Any] | None = None,
     ) -> Answer:
         # One empty segment lies between removing a picture and removing a film.
         if any(segment.strip() in ("", ".", "..") for segment in segments):
@@ -225,8 +228,7 @@ class Emby:
         }
         if content_type is not None:
             headers["Content-Type"] = content_type
-        limits = {} if max_bytes is None else {"max_bytes": max_bytes}
-        return self._http.request(method, url, headers=headers, body=body, **limits)
+        return self._http.request(method, url, headers=headers, body=body, **(limits or {}))
 
 
 def poll(look: Callable[[], bool], delays: Sequence[float], sleep: Callable[[float], None]) -> bool:
@@ -265,6 +267,13 @@ def _listed(entry: Any) -> ListedItem | None:
     sources = (_dict(source).get("Path") for source in _list(entry.get("MediaSources")))
     paths = [path for path in (entry.get("Path"), *sources) if isinstance(path, str) and path]
     return ListedItem(id=str(entry["Id"]), paths=tuple(dict.fromkeys(paths)))
+
+
+def _json(answer: Answer) -> Any:
+    try:
+        return answer.json()
+    except ValueError:
+        raise EmbyRefused("Emby answered something else than JSON") from None
 
 
 def _object(answer: Answer) -> dict[str, Any] | None:

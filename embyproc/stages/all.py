@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Mapping
 
-from embyproc.errors import ConfigError, DatabaseUnusable, EmbyprocError
+from embyproc.errors import DatabaseUnusable, EmbyprocError
 from embyproc.stages.runner import Run
 
 
 def run(run: Run, stages: Mapping[str, Callable[[Run], None]]) -> list[EmbyprocError]:
     """Run the stages one after the other; a stage that cannot work does not stop the others.
 
-    Returns what they raised; a database that is gone ends the run at once.
+    Returns what they raised; a database that is gone ends the run at once, a fault of the program
+    is raised at the end.
     """
     errors: list[EmbyprocError] = []
+    faults: list[Exception] = []
     for stage in stages.values():
         if run.stopping.is_set():
             break
@@ -19,6 +21,10 @@ def run(run: Run, stages: Mapping[str, Callable[[Run], None]]) -> list[EmbyprocE
             stage(run)
         except DatabaseUnusable:
             raise
-        except ConfigError as error:
+        except EmbyprocError as error:
             errors.append(error)
+        except Exception as error:
+            faults.append(error)
+    if faults:
+        raise faults[0]
     return errors

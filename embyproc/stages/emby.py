@@ -90,6 +90,8 @@ class EmbyStage:
         )
         self._left = run.options.item_limit
         self._is_down = False
+        # Whether an earlier run has noted an outage.
+        self._is_remembered = False
         # Of the batch: what is not found yet, by the path that Emby should show.
         self._awaited: dict[str, Item] = {}
         self._listed: list[ListedItem] = []
@@ -107,6 +109,8 @@ class EmbyStage:
             if self._left is not None:
                 self._left -= len(items)
             self._batch(items)
+            if not self._is_down:
+                self._works()
 
     # -- is somebody there? ----------------------------------------------------------------
 
@@ -114,6 +118,7 @@ class EmbyStage:
         """Asked before anything is claimed: an outage burns nobody's retries."""
         services, now = self._run.store.services, self._run.store.clock.now()
         state = services.states().get(_SERVICE)
+        self._is_remembered = state is not None
         if state is not None and state.open_until is not None and state.open_until > now:
             return False
         try:
@@ -122,8 +127,20 @@ class EmbyStage:
         except (ServiceDown, EmbyRefused) as error:
             self._went_down(error if isinstance(error, ServiceDown) else ServiceDown(str(error)))
             return False
-        if state is not None:
-            services.record_success(_SERVICE)
+        return True
+
+    def _works(self) -> None:
+        """Said after a batch and not after a greeting: a server that can be read but not written
+        to is down, and stays so in the books until somebody is told."""
+        if self._is_remembered:
+            self._run.store.services.record_success(_SERVICE)
+            self._is_remembered = False
+
+    def _answers(self) -> bool:
+        try:
+            self._client.connect()
+        except (ServiceDown, EmbyRefused):
+            return False
         return True
 
     def _went_down(self, error: ServiceDown) -> None:
@@ -170,7 +187,7 @@ class EmbyStage:
 
     def _trigger(self) -> None:
         """One scan for the batch, unless one is known to be running."""
-        if any(library.is_scanning for library in self._client.libraries()):
+        if self._is_scanning():
             self._run.narrate("Emby is scanning already")
             return
         try:
@@ -182,6 +199,13 @@ class EmbyStage:
             message = f"Emby scan failed: {error}{hint}"
             self._run.fail(EMBY, [(item, message) for item in self._awaited.values()])
             self._awaited = {}
+
+    def _is_scanning(self) -> bool:
+        try:
+            return any(library.is_scanning for library in self._client.libraries())
+        except EmbyRefused as error:
+            self._run.narrate(str(error))
+            return False
 
     def _look(self) -> bool:
         """One list request for all that is awaited; True when nothing is awaited any more."""
@@ -262,11 +286,11 @@ class EmbyStage:
     def _settle(self, patience_seconds: float) -> None:
         done: list[tuple[Item, Finished]] = []
         for (item, emby_id, warnings), result in self._workers.results(patience_seconds):
-            if isinstance(result, ServiceDown):
+            if isinstance(result, ServiceDown) and not self._is_this_item(result):
                 self._went_down(result)
                 self._give_back([item], str(result))
             elif isinstance(result, Exception):
-                refused = isinstance(result, EmbyRefused)
+                refused = isinstance(result, EmbyRefused | ServiceDown)
                 reason = str(result) if refused else type(result).__name__
                 self._run.fail(EMBY, [(item, f"Emby update failed: {reason}")])
             else:
@@ -275,6 +299,11 @@ class EmbyStage:
                 told = [*warnings, *result]
                 done.append((item, Finished(id=item.id, emby_item_id=emby_id, warnings=told)))
         self._run.finish(EMBY, done)
+
+    def _is_this_item(self, error: ServiceDown) -> bool:
+        """Whether Emby stumbles over one item and is well otherwise: that item fails, or it would
+        hold up all others run after run."""
+        return not self._is_down and error.retry_after is None and self._answers()
 
     def _give_back(self, items: Sequence[Item], reason: str) -> None:
         if items:

@@ -24,5 +24,7 @@ def plan(store: Store, config: Config, options: Options) -> RunSummary:
 
 
 def _tell(summary: RunSummary, ids: list[int]) -> None:
-    summary.claimed = summary.succeeded = len(ids)
+    # Added to what the stages before it have counted: `run` has one summary for all.
+    summary.claimed += len(ids)
+    summary.succeeded += len(ids)
     summary.items += [{"id": item_id, "status": "pending"} for item_id in ids]

@@ -204,9 +204,11 @@ class Looks:
         code: str | None = None,
         performer: str | None = None,
         since: timedelta | None = None,
+        given_up_after: int | None = None,
         limit: int | None = None,
     ) -> list[Item]:
-        """Items, newest first; code and performer by any part of them."""
+        """Items, newest first; code and performer by any part of them. With `given_up_after` so
+        many retries: only errors that nothing will happen to until a person acts."""
         return self._database.items(
             """
             SELECT * FROM processing_queue
@@ -215,9 +217,14 @@ class Looks:
               AND (%(performer)s::text IS NULL
                    OR position(lower(%(performer)s) IN lower(actress)) > 0)
               AND (%(since)s::timestamptz IS NULL OR updated_at >= %(since)s)
+              AND (%(given_up)s::int IS NULL OR (
+                   status = 'error' AND (next_retry_at IS NULL OR retry_count > %(given_up)s
+                                         OR error_message LIKE %(no_code)s)))
             ORDER BY id DESC LIMIT %(limit)s
             """,
             {
+                "given_up": given_up_after,
+                "no_code": NO_MOVIE_CODE + "%",
                 "status": status,
                 "code": code,
                 "performer": performer,
@@ -228,16 +235,7 @@ class Looks:
 
     def given_up(self, max_retries: int, limit: int | None = None) -> list[Item]:
         """Errors that nothing will happen to until a person acts, newest first."""
-        return self._database.items(
-            """
-            SELECT * FROM processing_queue
-            WHERE status = 'error'
-              AND (next_retry_at IS NULL OR retry_count > %(max_retries)s
-                   OR error_message LIKE %(no_code)s)
-            ORDER BY id DESC LIMIT %(limit)s
-            """,
-            {"max_retries": max_retries, "no_code": NO_MOVIE_CODE + "%", "limit": limit},
-        )
+        return self.find(given_up_after=max_retries, limit=limit)
 
     def events(self, item_id: int) -> list[Event]:
         """The timeline of one item, oldest first."""
@@ -287,15 +285,15 @@ class Looks:
         )
         return [row["id"] for row in rows]
 
-    def in_error(self, ids: Sequence[int] | None) -> list[int]:
-        """Which of these ids (None: of all) are in error."""
+    def in_error(self, ids: Sequence[int] | None, limit: int | None = None) -> list[int]:
+        """Which of these ids (None: of all) are in error, so many at the most."""
         rows = self._database.rows(
             """
             SELECT id FROM processing_queue
             WHERE status = 'error' AND (%(ids)s::int[] IS NULL OR id = ANY (%(ids)s::int[]))
-            ORDER BY id
+            ORDER BY id LIMIT %(limit)s
             """,
-            {"ids": None if ids is None else list(ids)},
+            {"ids": None if ids is None else list(ids), "limit": limit},
         )
         return [row["id"] for row in rows]
 

@@ -41,17 +41,21 @@ class Upkeep:
         )
         return sorted(row["id"] for row in rows)
 
-    def retry_by_hand(self, ids: Sequence[int] | None) -> list[int]:
-        """Queue these errors (None: all of them) now, with a fresh count; returns the ids."""
+    def retry_by_hand(self, ids: Sequence[int] | None, limit: int | None = None) -> list[int]:
+        """Queue these errors (None: all of them), so many at the most, now and with a fresh count;
+        returns the ids."""
         rows = self._database.rows(
             """
             UPDATE processing_queue
             SET status = 'pending', error_message = NULL, next_retry_at = NULL,
                 retry_count = 0, deaths = 0, note = 'retried by hand'
-            WHERE status = 'error' AND (%(ids)s::int[] IS NULL OR id = ANY (%(ids)s::int[]))
+            WHERE status = 'error' AND id IN (
+                SELECT id FROM processing_queue
+                WHERE status = 'error' AND (%(ids)s::int[] IS NULL OR id = ANY (%(ids)s::int[]))
+                ORDER BY id LIMIT %(limit)s)
             RETURNING id
             """,
-            {"ids": None if ids is None else list(ids)},
+            {"ids": None if ids is None else list(ids), "limit": limit},
         )
         return sorted(row["id"] for row in rows)
 

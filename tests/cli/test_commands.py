@@ -141,6 +141,35 @@ def test_retry_by_hand(command_line: CommandLine, database: Database, store: Sto
     assert store.looks.counts()[Status.PENDING] == 2
 
 
+def test_retry_by_hand_takes_so_many_as_asked(
+    command_line: CommandLine, database: Database, store: Store
+) -> None:
+    ids = [insert(database, "error", file_path=f"/w/{n}") for n in range(4)]
+    dry = json.loads(command_line("retry", "--all", "--limit", "1", "--dry-run", "--json").stdout)
+    assert [item["id"] for item in dry["items"]] == ids[:1]
+    assert "retry: 1 queued again" in command_line("retry", "--all", "--once").stdout
+    done = command_line("retry", *map(str, ids[1:]), "--limit", "2")
+    assert done.stdout == "retry: 2 queued again\n"
+    assert [item.id for item in store.looks.find(status=Status.ERROR)] == ids[3:]
+
+
+def test_given_up_items_by_code_and_performer(
+    command_line: CommandLine, database: Database
+) -> None:
+    given_up = insert(database, "error", file_path="/w/1", movie_code="ABC-1", actress="Jane Doe")
+    insert(database, "error", file_path="/w/2", movie_code="ABC-2", actress="Jane Doe")
+    insert(
+        database, "error", file_path="/w/3", movie_code="ABC-1", next_retry_at="2099-01-01"
+    )  # still tried
+
+    def listed(*words: str) -> list[int]:
+        return [i["id"] for i in json.loads(command_line("list", "--json", *words).stdout)]
+
+    assert listed("--given-up", "--code", "abc-1") == [given_up]
+    assert listed("--given-up", "--performer", "jane", "--limit", "1") == [given_up + 1]
+    assert listed("--given-up", "--status", "pending") == []
+
+
 def test_reset_and_cleanup(command_line: CommandLine, database: Database, store: Store) -> None:
     item_id = insert(database, "moved", retry_count=2)
     assert command_line("reset", str(item_id)).returncode == 0

@@ -10,9 +10,12 @@ from installation import EMBY_KEY, REFRESH_TOKEN, TOKEN, Installation, entry
 
 from embyproc.clients.emby import Emby
 from embyproc.demo.emby import StandInEmby
+from embyproc.demo.messages import Reply
 from embyproc.demo.pictures import jpeg, png
 from embyproc.errors import EmbyRefused
 from embyproc.models import Status
+from embyproc.stages import all as every_stage
+from embyproc.stages.runner import Options, Run, running
 
 NAME = "Jane Doe - [No Sub] ABC-123 The Quiet Garden"
 PATH = f"/mnt/library/Jane Doe/{NAME}.mp4"
@@ -135,6 +138,21 @@ def test_a_wrong_path_translation_is_bridged_by_folder_and_file_name(
     with_emby.file_everything()
     assert with_emby.emby_run().succeeded == 1
     assert shown(with_emby)["Name"] == NAME
+    assert with_emby.item("ABC-123.mp4").warnings == []
+
+
+def test_tags_that_somebody_gave_an_item_stay(with_emby: Installation) -> None:
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    server(with_emby).scan_now()
+    client = Emby(server(with_emby).base_url, EMBY_KEY)
+    client.connect()
+    before = client.read(shown(with_emby)["Id"])
+    client.update({**before, "Tags": ["my tag"], "TagItems": [{"Name": "my tag"}]})
+    assert with_emby.emby_run().succeeded == 1
+    after = client.read(shown(with_emby)["Id"])
+    assert after["Name"] == NAME
+    assert [tag["Name"] for tag in after["TagItems"]] == ["my tag"]
 
 
 def test_what_does_not_appear_is_an_error_with_the_path_emby_should_show(
@@ -300,6 +318,29 @@ def test_a_refused_upload_is_a_warning(with_emby: Installation) -> None:
     assert with_emby.item("ABC-123.mp4").warnings == ["pictures: Emby answered 500 to a picture"]
 
 
+@pytest.mark.parametrize("url", ["http://127.0.0.1:99999/x.jpg", "http://[::1/x.jpg", "x.jpg"])
+def test_an_address_of_a_picture_that_is_none_is_a_warning(
+    with_emby: Installation, url: str
+) -> None:
+    for catalogue in with_emby.site._catalogues.values():
+        catalogue["ABC-123"] = entry("ABC-123 The Quiet Garden", image_cropped=url)
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    assert with_emby.emby_run().succeeded == 1
+    item = with_emby.item("ABC-123.mp4")
+    assert (item.warnings or [""])[0].startswith("picture: ")
+    assert with_emby.command("emby", "--images", str(item.id)).returncode == 0
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"", b'[{"ImageType": "Primary", "ImageIndex": "x"}]'])
+def test_an_odd_list_of_pictures_fails_no_item(with_emby: Installation, body: bytes) -> None:
+    odd = Reply(status=200, body=body, content_type="application/json")
+    server(with_emby).fail(odd, match=lambda r: r.method == "GET" and r.path.endswith("/Images"))
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    assert with_emby.emby_run().succeeded == 1
+
+
 # -- outages and refusals ------------------------------------------------------------------
 
 
@@ -345,6 +386,56 @@ def test_going_down_in_the_middle_gives_the_rest_back(with_emby: Installation) -
     with_emby.store.database.execute("UPDATE services SET open_until = now()")
     with_emby.emby_run()
     assert with_emby.store.looks.counts()[Status.COMPLETED] == 40
+
+
+@pytest.mark.parametrize("kind", [403, 502, "redirect"])
+def test_an_item_that_cannot_be_written_fails_alone(with_emby: Installation, kind: Any) -> None:
+    with_emby.put("ABC-123.mp4", "ABC-125.mp4")
+    with_emby.file_everything()
+    server(with_emby).scan_now()
+    path = f"/Items/{shown(with_emby)['Id']}"
+    server(with_emby).fail(kind, match=lambda r: r.method == "POST" and r.path.endswith(path))
+    summary = with_emby.emby_run()
+    assert (summary.succeeded, summary.failed) == (1, 1)
+    item = with_emby.item("ABC-123.mp4")
+    assert (item.error_message or "").startswith(
+        "Emby update failed: Emby re" if kind != 502 else "Emby update failed: Emby answered 502"
+    )
+    assert with_emby.store.services.states() == {}
+
+
+def test_an_emby_that_only_greets_is_down_until_somebody_is_told(with_emby: Installation) -> None:
+    with_emby.variables["OUTAGE_ALERT_MINUTES"] = "30"
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    server(with_emby).fail(403, match=lambda request: request.path.endswith("/Refresh"))
+    codes = []
+    for _ in range(4):
+        codes.append(with_emby.command("emby").returncode)
+        with_emby.store.database.execute(
+            "UPDATE services SET open_until = now() - interval '1 s', "
+            "down_since = down_since - interval '20 min'"
+        )
+    assert codes == [0, 0, 3, 0]  # told once
+    item = with_emby.item("ABC-123.mp4")
+    assert (item.status, item.retry_count) == (Status.MOVED, 0)
+    server(with_emby).heal()
+    assert with_emby.emby_run().succeeded == 1
+    assert with_emby.store.services.states() == {}
+
+
+@pytest.mark.parametrize("kind", ["emby", "jellyfin"])
+@pytest.mark.parametrize("fault", [404, "html200"])
+def test_a_list_of_libraries_that_cannot_be_had_holds_up_nobody(
+    installation: Installation, kind: Any, fault: Any
+) -> None:
+    with StandInEmby(installation.destination, api_key=EMBY_KEY, kind=kind) as emby:
+        installation.emby = emby
+        installation.put("ABC-123.mp4")
+        installation.file_everything()
+        emby.fail(fault, match=lambda request: "/VirtualFolders" in request.path)
+        assert installation.emby_run().succeeded == 1
+        assert "internal error" not in installation.command("doctor").stderr
 
 
 @pytest.mark.parametrize(
@@ -434,11 +525,34 @@ def test_run_does_it_all_in_one_process(with_emby: Installation) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["command"] == "run"
+    assert (found["claimed"], found["succeeded"]) == (3, 3)  # scan, process, emby
     assert with_emby.item("ABC-123.mp4").status is Status.COMPLETED
     os.rename(with_emby.watch, with_emby.watch.parent / "unplugged")
     broken = with_emby.command("run")
     assert broken.returncode == 2
     assert "WATCH_DIR: " in broken.stderr
+
+
+def test_a_stage_that_breaks_does_not_stop_the_others(installation: Installation) -> None:
+    """Neither one that cannot work nor one with a fault in it; both are told at the end."""
+
+    def fault(run: Run) -> None:
+        raise LookupError("a fault")
+
+    def refused(run: Run) -> None:
+        raise EmbyRefused("Emby answered 418")
+
+    reached: list[str] = []
+
+    def after(run: Run) -> None:
+        reached.append("retry")
+
+    with running(installation.store, installation.config, "run", Options()) as run:
+        (error,) = every_stage.run(run, {"emby": refused, "retry": after})
+        assert str(error) == "Emby answered 418"
+        with pytest.raises(LookupError, match="a fault"):
+            every_stage.run(run, {"process": fault, "retry": after})
+    assert reached == ["retry", "retry"]
 
 
 def test_no_secret_in_any_url_or_output(with_emby: Installation) -> None:
