@@ -78,8 +78,12 @@ class Emby:
             version=str(found.get("Version") or "?"),
             name=str(found.get("ServerName") or ""),
         )
-        self._ask("GET", ("System", "Info"), what="the key")
+        self.check_key()
         return self.server
+
+    def check_key(self) -> None:
+        """Raise ServiceDown or EmbyRefused unless the server answers and takes the key."""
+        self._ask("GET", ("System", "Info"), what="the key")
 
     def user_id(self) -> str:
         """The configured user, or an administrator: others may not see every library."""

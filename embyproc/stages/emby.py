@@ -138,7 +138,7 @@ class EmbyStage:
 
     def _answers(self) -> bool:
         try:
-            self._client.connect()
+            self._client.check_key()  # and not `connect`: the workers use what that finds out
         except (ServiceDown, EmbyRefused):
             return False
         return True
