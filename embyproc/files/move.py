@@ -10,6 +10,7 @@ import errno
 import fcntl
 import os
 import zlib
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -21,6 +22,8 @@ from embyproc.errors import FileTrouble, SourceMissing, StaleClaim, Stopped
 _CHUNK = 1024 * 1024
 # So much is copied before it is flushed, read back and dropped from memory.
 _WINDOW = 64 * _CHUNK
+# While one of them waits for the disk, the other compares.
+_CHECKERS = 2
 _SPARE_BYTES = 16 * _CHUNK
 _FICLONE = 0x40049409
 _RENAME_NOREPLACE = 1
@@ -110,35 +113,37 @@ class Mover:
             os.close(reader)
 
     def _copy_windows(self, reader: int, writer: int, size: int) -> None:
-        """Copy window by window; a second thread flushes and reads back the one before."""
-        with ThreadPoolExecutor(1) as pool:
-            checking: Future[None] | None = None
+        """Copy window by window; other threads flush and read back those before."""
+        buffer = memoryview(bytearray(_CHUNK))
+        checks: deque[Future[None]] = deque()
+        with ThreadPoolExecutor(_CHECKERS) as pool:
             done = 0
             while done < size:
-                checksum, length = self._copy_window(reader, writer, size, done)
+                checksum, length = self._copy_window(reader, writer, size, done, buffer)
                 if length == 0:
                     break
-                if checking is not None:
-                    checking.result()
-                checking = pool.submit(_verify, writer, done, length, checksum)
+                if len(checks) == _CHECKERS:
+                    checks.popleft().result()
+                checks.append(pool.submit(_verify, writer, done, length, checksum))
                 done += length
                 os.posix_fadvise(reader, 0, done, os.POSIX_FADV_DONTNEED)
-            if checking is not None:
-                checking.result()
+            for check in checks:
+                check.result()
 
-    def _copy_window(self, reader: int, writer: int, size: int, start: int) -> tuple[int, int]:
+    def _copy_window(
+        self, reader: int, writer: int, size: int, start: int, buffer: memoryview
+    ) -> tuple[int, int]:
         checksum = length = 0
         while length < _WINDOW:
             if self.should_stop():
                 raise Stopped("asked to stop in the middle of a copy")
-            chunk = os.read(reader, min(_CHUNK, _WINDOW - length))
+            chunk = buffer[: os.readv(reader, [buffer[: _WINDOW - length]])]
             if not chunk:
                 break
             checksum = zlib.crc32(chunk, checksum)
-            view = memoryview(chunk)
-            while view:
-                view = view[os.write(writer, view) :]
             length += len(chunk)
+            while chunk:
+                chunk = chunk[os.write(writer, chunk) :]
             self.progress(start + length, size)
         return checksum, length
 
@@ -152,14 +157,15 @@ def _publish(name: str, target: str, may_publish: Callable[[], bool]) -> None:
 def _verify(writer: int, start: int, length: int, expected: int) -> None:
     """Flush a window to the disk, read it back and compare; then memory need not hold it."""
     os.fdatasync(writer)
-    checksum, position = 0, start
-    while position < start + length:
-        chunk = os.pread(writer, min(_CHUNK, start + length - position), position)
+    buffer = memoryview(bytearray(_CHUNK))
+    checksum, left = 0, length
+    while left:
+        chunk = buffer[: os.preadv(writer, [buffer[:left]], start + length - left)]
         if not chunk:
             break
         checksum = zlib.crc32(chunk, checksum)
-        position += len(chunk)
-    if checksum != expected or position != start + length:
+        left -= len(chunk)
+    if checksum != expected or left:
         raise FileTrouble("File error: the copy differs from the original; the disk may be failing")
     os.posix_fadvise(writer, start, length, os.POSIX_FADV_DONTNEED)
 
