@@ -27,6 +27,10 @@ def figures(notes: list[str]) -> Iterator[Figure]:
                 stack.enter_context(tempfile.TemporaryDirectory(prefix="embyproc-", dir=shared))
             )
             yield from _large(there, here)
+            notes.append(
+                f"move across file systems: from a tenth of {COPY_BYTES >> 20:,} MiB to all of it; "
+                "ten times that does not fit the memory that holds the second file system"
+            )
         yield from _small(here)
 
 
@@ -77,8 +81,11 @@ def _small(here: Path) -> Iterator[Figure]:
     first, second = here / "a", here / "b"
     first.mkdir()
     second.mkdir()
-    renamed, moved = interleaved(
-        partial(_renames, first, second, SMALL), partial(_moves, first, second, SMALL)
+    # In turns, so that a slow minute hits few and many.
+    renamed, moved, more = interleaved(
+        partial(_renames, first, second, SMALL),
+        partial(_moves, first, second, SMALL),
+        partial(_moves, first, second, 10 * SMALL),
     )
     yield Figure(
         what=f"move of {SMALL:,} small files on one file system, beside rename and fsync",
@@ -87,7 +94,6 @@ def _small(here: Path) -> Iterator[Figure]:
         unit="s",
         target=2.0,
     )
-    more = _moves(first, second, 10 * SMALL)
     yield growth(f"move of {10 * SMALL:,} small files, beside 10 x", moved, more)
 
 
