@@ -173,6 +173,7 @@ class Failed(NamedTuple):
     id: int
     error_message: str
     next_retry_at: datetime | None
+    retry_count: int
 
 
 class Metadata(NamedTuple):
@@ -249,6 +250,8 @@ class RunSummary:
     problems: list[str] = field(default_factory=list)
     # Services whose outage has lasted long enough to wake somebody.
     outages: list[str] = field(default_factory=list)
+    # What `run` ends with where one of its stages could not work at all.
+    broken_exit_code: int = 0
     exit_code: int = 0
 
     def counts(self) -> dict[str, int]:

@@ -1,6 +1,7 @@
 """How an item should look in Emby, and where Emby sees its file. Pure."""
 
 import posixpath
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,8 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from embyproc.models import Metadata
 
 _WIDE = 800
+# How `naming` ends the name of a part.
+_PART = re.compile(r" - cd[0-9]+$")
 
 # Computed by the server and ignored on a write: not worth sending back.
 _COMPUTED = ("MediaSources", "MediaStreams", "Chapters", "UserData", "ImageTags")
@@ -92,6 +95,23 @@ def tail(path: str) -> tuple[str, str]:
     """Folder and file name: enough to know a file by where the roots differ."""
     folder, name = posixpath.split(path.replace("\\", "/"))
     return normal(posixpath.basename(folder)), normal(name)
+
+
+def work(path: str) -> tuple[str, str]:
+    """Folder and name of a film without its part: the same for cd1 and cd2."""
+    folder, name = tail(path)
+    return folder, _PART.sub("", posixpath.splitext(name)[0])
+
+
+def is_part(path: str) -> bool:
+    """Whether the name says that it is one of several parts."""
+    return _PART.search(posixpath.splitext(path)[0]) is not None
+
+
+def is_below(path: str, root: str) -> bool:
+    """Whether a file of the server lies in a folder of the server, on Windows too."""
+    top = normal(root.replace("\\", "/")).rstrip("/") + "/"
+    return normal(path.replace("\\", "/")).startswith(top)
 
 
 def wide_url(url: str) -> str:

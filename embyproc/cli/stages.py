@@ -1,7 +1,7 @@
 """The commands that cron starts."""
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 import click
@@ -82,6 +82,9 @@ def run_stage(app: App, command: str, options: Options, stage: Callable[[Run], N
             run.log = app.log
             stage(run)
         exit_code = run.summary.exit_code
+    except EmbyprocError as error:
+        exit_code = error.exit_code
+        raise
     finally:
         _ping(app, str(exit_code))
     told = {"command": command, "run": run.id, **run.summary.counts()}
@@ -230,10 +233,10 @@ def emby_command(
         _redo_pictures(app, (*images, *more_ids), as_json)
         return
     if options.dry_run:
-        from embyproc.stages import emby
+        from embyproc.stages import emby_by_hand
 
         run = dry_run(app.store, app.config, "emby", options)
-        plans = ((change.path, change.outcome) for change in emby.plan(run))
+        plans = ((change.path, change.outcome) for change in emby_by_hand.plan(run))
         show_plan(app, run.summary, plans, as_json)
         return
     with app.report.progress("done", quiet=as_json) as progress:
@@ -244,7 +247,7 @@ def emby_command(
 
 
 def _redo_pictures(app: App, ids: tuple[int, ...], as_json: bool) -> None:
-    from embyproc.stages.emby import redo_pictures
+    from embyproc.stages.emby_by_hand import redo_pictures
 
     items = [app.store.looks.get(item_id) for item_id in ids]
     known = [item for item in items if item is not None and item.emby_item_id]
@@ -278,21 +281,27 @@ def run_command(app: App, options: Options, as_json: bool) -> None:
         )
 
     stages = {"scan": scan.run, "process": process_stage, "emby": emby_stage, "retry": retry.run}
-    errors: list[EmbyprocError] = []
-    summary = run_stage(
-        app, "run", options, lambda run: errors.extend(every_stage.run(run, stages))
-    )
-    if errors:
-        wrong = [str(error) for error in errors if isinstance(error, ConfigError)]
-        last: EmbyprocError = ConfigError(wrong) if wrong else errors[0]
-        summary.problems += [
-            str(error)
-            for error in errors
-            if error is not last and not isinstance(error, ConfigError)
-        ]
+    broken: list[EmbyprocError] = []
+
+    def work(run: Run) -> None:
+        if errors := every_stage.run(run, stages):
+            broken.append(_gravest(errors))
+            run.summary.broken_exit_code = broken[0].exit_code
+            run.summary.problems += [
+                str(error) for error in errors if str(error) not in str(broken[0])
+            ]
+
+    summary = run_stage(app, "run", options, work)
+    if broken:
         show_summary(app, summary, as_json)
-        raise last
+        raise broken[0]
     end_with(app, summary, as_json)
+
+
+def _gravest(errors: Sequence[EmbyprocError]) -> EmbyprocError:
+    """What a person has to mend comes first: all of that at once, and each thing once."""
+    wrong = [p for error in errors if isinstance(error, ConfigError) for p in error.problems]
+    return ConfigError(list(dict.fromkeys(wrong))) if wrong else errors[0]
 
 
 @click.command("retry")

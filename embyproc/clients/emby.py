@@ -12,6 +12,8 @@ from embyproc.errors import EmbyRefused, ServiceDown
 
 _LIST_BYTES = 256 * 1024 * 1024
 _LIST_SECONDS = 300.0
+# As many as the queue keeps; those of Emby have a few digits, those of Jellyfin 32.
+_LONGEST_ID = 100
 _DOWN = (429, 502, 503, 504)
 
 
@@ -30,6 +32,17 @@ class ListedItem:
 
     id: str
     paths: tuple[str, ...]
+    # More than one where other files are played behind it: cd1, cd2.
+    part_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredPicture:
+    """A picture that an item has; `path` is its file as the server sees it."""
+
+    kind: str
+    index: int
+    path: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +52,11 @@ class Library:
     kind: str
     locations: tuple[str, ...]
     is_scanning: bool
+
+    def holds(self, root: str) -> bool:
+        """Whether it lies at the path itself or above it, by whole components."""
+        places = (place.rstrip("/") for place in self.locations)
+        return any(root == place or root.startswith(place + "/") for place in places)
 
 
 class Emby:
@@ -146,11 +164,20 @@ class Emby:
                 "EnableUserData": "false",
             },
             what="the list of items",
-            limits={"max_bytes": _LIST_BYTES, "whole_seconds": _LIST_SECONDS},
+            # Emby says nothing until it has the whole list, and for a large one that takes minutes.
+            limits={
+                "max_bytes": _LIST_BYTES,
+                "read_seconds": _LIST_SECONDS,
+                "whole_seconds": _LIST_SECONDS,
+            },
         )
-        found = _object(answer) or {}
-        items = (_listed(entry) for entry in _list(found.get("Items")))
-        return [item for item in items if item is not None]
+        return _listed_all(answer)
+
+    def additional_parts(self, item_id: str) -> list[ListedItem]:
+        """The files that are played behind this one; no list of a folder shows them."""
+        segments = ("Videos", item_id, "AdditionalParts")
+        answer = self._ask("GET", segments, {"UserId": self.user_id()}, what="the parts")
+        return _listed_all(answer)
 
     # -- one item --------------------------------------------------------------------------
 
@@ -161,6 +188,17 @@ class Emby:
             raise EmbyRefused("Emby answered something else than the item that was asked for")
         return found
 
+    def read_many(self, item_ids: Sequence[str]) -> list[dict[str, Any]]:
+        """Items with the fields that people see, but not all there are: not fit to be written."""
+        query = {
+            "Ids": ",".join(item_ids),
+            "Fields": "Overview,OriginalTitle,Genres,People,Studios,Settings",
+            "EnableImages": "false",
+            "EnableUserData": "false",
+        }
+        answer = self._ask("GET", ("Users", self.user_id(), "Items"), query, what="the items")
+        return [_dict(entry) for entry in _list((_object(answer) or {}).get("Items"))]
+
     def update(self, item: Mapping[str, Any]) -> None:
         body = json.dumps(item).encode()
         segments = ("Items", str(item.get("Id") or ""))
@@ -168,16 +206,16 @@ class Emby:
 
     # -- pictures --------------------------------------------------------------------------
 
-    def images(self, item_id: str) -> list[tuple[str, int]]:
-        """Type and index of each picture the item has."""
+    def images(self, item_id: str) -> list[StoredPicture]:
+        """Each picture the item has."""
         answer = self._ask("GET", ("Items", item_id, "Images"), what="the list of pictures")
-        entries = [entry for entry in _list(_json(answer)) if isinstance(entry, dict)]
-        found = [(entry.get("ImageType"), entry.get("ImageIndex") or 0) for entry in entries]
-        return [
-            (kind, index)
-            for kind, index in found
-            if isinstance(kind, str) and kind and isinstance(index, int)
-        ]
+        found = []
+        for entry in map(_dict, _list(_json(answer))):
+            kind, index = entry.get("ImageType"), entry.get("ImageIndex") or 0
+            if isinstance(kind, str) and kind and isinstance(index, int):
+                path = str(entry.get("Path") or "")
+                found.append(StoredPicture(kind=kind, index=index, path=path))
+        return found
 
     def delete_image(self, item_id: str, kind: str, index: int) -> None:
         """One that is gone already is fine."""
@@ -266,11 +304,21 @@ def _check(answer: Answer, what: str) -> None:
 
 
 def _listed(entry: Any) -> ListedItem | None:
-    if not isinstance(entry, dict) or not entry.get("Id"):
+    if not isinstance(entry, dict) or not 0 < len(str(entry.get("Id") or "")) <= _LONGEST_ID:
         return None
     sources = (_dict(source).get("Path") for source in _list(entry.get("MediaSources")))
     paths = [path for path in (entry.get("Path"), *sources) if isinstance(path, str) and path]
-    return ListedItem(id=str(entry["Id"]), paths=tuple(dict.fromkeys(paths)))
+    parts = entry.get("PartCount")
+    return ListedItem(
+        id=str(entry["Id"]),
+        paths=tuple(dict.fromkeys(paths)),
+        part_count=parts if isinstance(parts, int) else 1,
+    )
+
+
+def _listed_all(answer: Answer) -> list[ListedItem]:
+    found = (_listed(entry) for entry in _list((_object(answer) or {}).get("Items")))
+    return [item for item in found if item is not None]
 
 
 def _json(answer: Answer) -> Any:

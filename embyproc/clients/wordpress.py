@@ -218,19 +218,24 @@ def _object(answer: Answer) -> dict[str, Any]:
 
 
 def read_metadata(data: Any, source: str, accepted: Sequence[str]) -> Metadata | None:
-    """The `data` of an answer, new or stored, with every field checked; None where it says
-    nothing, or speaks of another work."""
-    if not isinstance(data, dict) or not data:
-        return None
-    code = _text(data.get("movie_code"))
+    """The `data` of an answer with every field checked; None where it says nothing, or speaks of
+    another work."""
+    code = _text(data.get("movie_code")) if isinstance(data, dict) else None
     if code and not any(same_code(code, key) for key in accepted):
+        return None
+    return accepted_metadata(data, source, code or accepted[0])
+
+
+def accepted_metadata(data: Any, source: str, code: str) -> Metadata | None:
+    """The same of an answer that was accepted before, by whichever spelling of its code."""
+    if not isinstance(data, dict) or not data:
         return None
     title, performers = _text(data.get("title")), split_performers(data.get("actress"))
     if title is None and not performers:
         return None  # nothing to name a file by
     return Metadata(
         source=source,
-        code=code or accepted[0],
+        code=code,
         title=title,
         original_title=_text(data.get("original_title")),
         overview=_text(data.get("overview")),

@@ -141,6 +141,11 @@ class StandInEmby(StandInServer):
         with self._lock:
             self._api.updates_to_drop = times
 
+    def scan_another_library(self) -> None:
+        """From now on a library that is not ours is being scanned."""
+        with self._lock:
+            self._api.other_refresh_status = "Active"
+
     @property
     def index_delay_seconds(self) -> float:
         """How long after a refresh the files are indexed."""

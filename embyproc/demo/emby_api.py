@@ -48,6 +48,7 @@ class EmbyApi:
         self.updates_to_drop = 0
         self.refreshes_while_pending = 0
         self.scans: ScanQueue | None = None
+        self.other_refresh_status = "Idle"
         self._collection_type = collection_type
         self._clock = clock
         self._note_violation = note_violation
@@ -81,6 +82,7 @@ class EmbyApi:
             "refresh_item": self._refresh_item,
             "list_items": self._list_items,
             "read_item": self._read_item,
+            "additional_parts": self._additional_parts,
             "update_item": self._update_item,
             "list_images": lambda call: json_reply(pictures.listing(self._item(call))),
             "read_image": self._read_image,
@@ -131,6 +133,7 @@ class EmbyApi:
             other_id=self._other_id,
             collection_type=self._collection_type,
             refresh_status=self._queue.status(),
+            other_refresh_status=self.other_refresh_status,
         )
 
     def _directory_contents(self, call: Call) -> Reply:
@@ -212,6 +215,10 @@ class EmbyApi:
             raise Refusal(404, "Item not found.")
         return json_reply(full_item(self.library, self._item(call)))
 
+    def _additional_parts(self, call: Call) -> Reply:
+        parts = self.library.parts_of(self._item(call))
+        return _page([full_item(self.library, part) for part in parts], call)
+
     def _update_item(self, call: Call) -> Reply:
         item = self._item(call)
         where = f"POST {call.request.path}"
@@ -269,7 +276,7 @@ class EmbyApi:
 
     def _delete_image(self, call: Call) -> Reply:
         item, image_type = self._item(call), pictures.check_type(call.ids["Type"])
-        pictures.delete(item, image_type, self._image_index(call), self.library.kind)
+        pictures.delete(item, image_type, self._image_index(call), self.library)
         item.saved = self._clock()
         return no_content()
 

@@ -7,8 +7,7 @@ import binascii
 from dataclasses import dataclass
 from typing import Any
 
-from embyproc.demo.emby_library import MediaItem, StoredImage
-from embyproc.demo.emby_routes import Kind
+from embyproc.demo.emby_library import Library, MediaItem, StoredImage
 from embyproc.demo.messages import Refusal
 from embyproc.demo.pictures import picture_size, picture_type
 
@@ -87,13 +86,18 @@ def find(item: MediaItem, image_type: str, index: int) -> StoredImage:
     return images[index]
 
 
-def delete(item: MediaItem, image_type: str, index: int, kind: Kind) -> None:
-    """Removes one picture; those behind it move up. A missing one is 404 on Emby only."""
+def delete(item: MediaItem, image_type: str, index: int, library: Library) -> None:
+    """Removes one picture, its file too; those behind it move up. A missing one is 404 on Emby
+    only."""
+    kind = library.kind
     images = item.images.get(image_type, [])
     if 0 <= index < len(images):
-        del images[index]
+        gone = images.pop(index)
         if not images:
             del item.images[image_type]
+        local = library.local_path(gone.path) if gone.path else None
+        if local is not None:
+            local.unlink(missing_ok=True)
     elif kind == "emby":
         raise Refusal(404, "Image not found.")
 
@@ -106,7 +110,7 @@ def listing(item: MediaItem) -> list[dict[str, Any]]:
             name = f"{image_type.lower()}{index or ''}.{_EXTENSIONS[image.content_type]}"
             entry: dict[str, Any] = {
                 "ImageType": image_type,
-                "Path": f"/config/metadata/library/{item.id}/{name}",
+                "Path": image.path or f"/config/metadata/library/{item.id}/{name}",
                 "Filename": name,
                 "Size": len(image.body),
             }

@@ -137,6 +137,7 @@ def guid_of_server(library: Library) -> str:
 
 def _media_keys(library: Library, item: MediaItem) -> JsonObject:
     return {
+        **({"PartCount": 1 + len(item.parts)} if item.parts else {}),
         "MediaType": "Video",
         "RunTimeTicks": _RUN_TIME_TICKS,
         "Size": item.size,
@@ -166,7 +167,9 @@ def list_items(
     found = [
         item
         for item in candidates
-        if _wanted(library, item, query) and _saved_since(item, query, broken_date_filters)
+        if (query.get("ids") or not item.is_behind)
+        and _wanted(library, item, query)
+        and _saved_since(item, query, broken_date_filters)
     ]
     keys = names_in(query.get("sortby", "SortName"))
     found.sort(key=lambda item: [_sort_value(library, item, name) for name in keys])

@@ -20,12 +20,17 @@ VIDEO_EXTENSIONS = frozenset(
     {".mp4", ".mkv", ".avi", ".wmv", ".mov", ".m4v", ".ts", ".mpg", ".webm", ".flv"}
 )
 _FIRST_ID = 1000
+_PART = re.compile(
+    r"(.*?)[ _.-]*(?:cd|dvd|part|pt|dis[ck])[ _.-]*([0-9]+)(\.[^.]+)$", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredImage:
     body: bytes
     content_type: str
+    # Where it lies, if it lies beside the film; as the server sees it.
+    path: str | None = None
 
     @property
     def tag(self) -> str:
@@ -47,6 +52,9 @@ class MediaItem:
     saved: datetime
     metadata: dict[str, Any] = field(default_factory=dict)
     images: dict[str, list[StoredImage]] = field(default_factory=dict)
+    # The other parts that are played after this one; they are items, but no list shows them.
+    parts: list[str] = field(default_factory=list)
+    is_behind: bool = False
     late_save_open: bool = False
     late_save_due: float | None = None
 
@@ -60,6 +68,8 @@ class Found:
     media_paths: tuple[str, ...] = ()
     size: int = 0
     created: datetime
+    parts: tuple[str, ...] = ()
+    is_behind: bool = False
 
 
 class Library:
@@ -169,12 +179,14 @@ class Library:
         # The multi-version rule of movie libraries.
         if self.merges_versions and len(names) > 1 and all(n.startswith(start) for n in names):
             groups = [names]
+        stacks = _stacks(names) if len(groups) == len(names) else {}
         for group in groups:
             try:
                 status = os.stat(os.path.join(folder, group[0]))
             except FileNotFoundError:
                 continue
             paths = tuple(posixpath.join(here, name) for name in group)
+            stack = stacks.get(group[0], [])
             # The date of the file, not of the scan: an old file that was moved in looks old.
             created = datetime.fromtimestamp(status.st_mtime, UTC)
             yield Found(
@@ -183,6 +195,10 @@ class Library:
                 media_paths=paths,
                 size=status.st_size,
                 created=created,
+                parts=tuple(posixpath.join(here, name) for name in stack[1:])
+                if stack[:1] == group
+                else (),
+                is_behind=group[0] in stack[1:],
             )
 
     def put(self, found: Found, now: datetime) -> tuple[MediaItem, bool]:
@@ -202,7 +218,24 @@ class Library:
             item = self._new_item(found, now)
             self.items[item.id] = item
         self._by_path[found.path] = item.id
+        item.parts, item.is_behind = list(found.parts), found.is_behind
+        if not known:
+            item.images = self._pictures_beside(item)
         return item, not known
+
+    def _pictures_beside(self, item: MediaItem) -> dict[str, list[StoredImage]]:
+        """A server takes the pictures that lie beside a film for the film's."""
+        stem = posixpath.splitext(item.path)[0]
+        found = {}
+        for kind, ending in (("Primary", "-poster.jpg"), ("Backdrop", "-fanart.jpg")):
+            local = None if item.is_folder else self.local_path(stem + ending)
+            if local is not None and local.is_file():
+                image = StoredImage(local.read_bytes(), "image/jpeg", stem + ending)
+                found[kind] = [image]
+        return found
+
+    def parts_of(self, item: MediaItem) -> list[MediaItem]:
+        return [self.items[self._by_path[path]] for path in item.parts if path in self._by_path]
 
     def _new_item(self, found: Found, now: datetime) -> MediaItem:
         parent = posixpath.dirname(found.path)
@@ -246,6 +279,16 @@ def scanned_name(path: str, *, is_folder: bool) -> str:
         return base
     stem = posixpath.splitext(base)[0]
     return " ".join(re.sub(r"\[[^\]]*\]", " ", stem).split()) or stem
+
+
+def _stacks(names: Iterable[str]) -> dict[str, list[str]]:
+    """Each name that is a part -> all parts of its work in order: `X - cd1`, `X - cd2`."""
+    works: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for name in names:
+        if match := _PART.match(name):
+            works.setdefault((match[1], match[3]), []).append((int(match[2]), name))
+    several = [[name for _, name in sorted(parts)] for parts in works.values() if len(parts) > 1]
+    return {name: parts for parts in several for name in parts}
 
 
 def _is_video(name: str) -> bool:

@@ -37,6 +37,7 @@ class Route:
     servers: Sequence[Kind] = ("emby", "jellyfin")
     unofficial_on: Sequence[Kind] = ()
     public: bool = False
+    beyond_contract: bool = False
 
     def parameters(self, kind: Kind) -> dict[str, Value]:
         return {**self.query, **(self.jellyfin_query if kind == "jellyfin" else {})}
@@ -149,6 +150,14 @@ ROUTES = (
         template="/Items/{Id}",
         query={"UserId": Value.TEXT},
         servers=("jellyfin",),
+    ),
+    Route(
+        name="additional_parts",
+        method="GET",
+        template="/Videos/{Id}/AdditionalParts",
+        query={"UserId": Value.TEXT},
+        # An official operation, but not among those whose parameters are at hand to compare with.
+        beyond_contract=True,
     ),
     Route(name="update_item", method="POST", template="/Items/{Id}"),
     Route(name="refresh_item", method="POST", template="/Items/{Id}/Refresh", query=_REFRESH_QUERY),

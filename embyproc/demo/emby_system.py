@@ -59,9 +59,15 @@ def users(library: Library) -> list[JsonObject]:
 
 
 def virtual_folders(
-    library: Library, *, other_id: str, collection_type: str, refresh_status: str
+    library: Library,
+    *,
+    other_id: str,
+    collection_type: str,
+    refresh_status: str,
+    other_refresh_status: str,
 ) -> list[JsonObject]:
     other = _virtual_folder(OTHER_LIBRARY_NAME, other_id, OTHER_LIBRARY_PATH, "musicvideos")
+    other["RefreshStatus"] = other_refresh_status
     main = _virtual_folder(LIBRARY_NAME, library.library_id, library.server_prefix, collection_type)
     main["RefreshStatus"] = refresh_status
     if refresh_status == "Active":

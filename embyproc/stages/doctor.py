@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from embyproc.clients.emby import Emby, Library
+from embyproc.clients.emby import Emby
 from embyproc.clients.wordpress import WordPress
 from embyproc.config import Config
 from embyproc.errors import ConfigError, EmbyprocError, EmbyRefused, ServiceDown, TokenRefused
 from embyproc.files.place import name_limit
 from embyproc.migrate import SchemaState
+from embyproc.stages.emby_server import make_client, root_in_emby
 from embyproc.stages.filing import read_aliases
 from embyproc.stages.mounts import refuse_one_folder
 from embyproc.store import Store
@@ -191,7 +192,7 @@ def check_emby(config: Config) -> Iterator[Finding]:
     if config.emby_base_url is None or config.emby_api_key is None:
         yield fail("Emby", "EMBY_BASE_URL or EMBY_API_KEY is not set", "set both in .env")
         return
-    client = Emby(config.emby_base_url, config.emby_api_key, config.emby_user_id)
+    client = make_client(config)
     try:
         server = client.connect()
         yield ok("Emby", f"{server.kind} {server.version}, key accepted")
@@ -220,9 +221,9 @@ def _parent_folder(client: Emby, config: Config) -> Iterator[Finding]:
 
 
 def _library(client: Emby, config: Config) -> Iterator[Finding]:
-    root = (config.emby_library_path or str(config.destination_dir)).rstrip("/")
+    root = root_in_emby(config)
     libraries = client.libraries()
-    library = next((one for one in libraries if _holds(one, root)), None)
+    library = next((one for one in libraries if one.holds(root)), None)
     if library is None:
         places = ", ".join(place for one in libraries for place in one.locations) or "none"
         told = f"no library of Emby holds {root}; it has {places}"
@@ -235,12 +236,6 @@ def _library(client: Emby, config: Config) -> Iterator[Finding]:
         yield warn("library kind", told, "make it a library of home videos")
     else:
         yield ok("library kind", library.kind)
-
-
-def _holds(library: Library, root: str) -> bool:
-    """A library at the path itself or above it, by whole components."""
-    places = (place.rstrip("/") for place in library.locations)
-    return any(root == place or root.startswith(place + "/") for place in places)
 
 
 def examine(

@@ -2,32 +2,64 @@
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from embyproc.clients.emby import Emby
 from embyproc.clients.pictures import NoPicture, Picture, Pictures
+from embyproc.clients.wordpress import accepted_metadata
+from embyproc.config import Config
 from embyproc.errors import EmbyRefused, ServiceDown
 from embyproc.models import Item, Metadata
-from embyproc.presenting import Locale, changed_item, differences, wanted_fields, wide_url
+from embyproc.presenting import Locale, changed_item, differences, is_below, wanted_fields, wide_url
+from embyproc.stages.emby_server import root_in_emby
+from embyproc.store import Store
 
 # The first refresh of a new item may save after our write; then it is written once more.
 _TRIES = 2
 _SECOND_TRY_SECONDS = 1.5
 
 
+def metadata_of(item: Item) -> Metadata | None:
+    return accepted_metadata(item.metadata_json, "stored", item.movie_code or "")
+
+
+def make_presenter(client: Emby, store: Store, config: Config) -> "Presenter":
+    token = None
+    if config.api_token:
+        token = store.services.token("wordpress", config.api_token).access_token
+    locale = Locale(
+        country=config.emby_production_location,
+        language=config.emby_metadata_language,
+        country_code=config.emby_metadata_country,
+    )
+    pictures = Pictures(config.api_base_url, token)
+    return Presenter(client, pictures, locale, root_in_emby(config))
+
+
 class Presenter:
-    def __init__(self, client: Emby, pictures: Pictures, locale: Locale) -> None:
+    def __init__(self, client: Emby, pictures: Pictures, locale: Locale, library_root: str) -> None:
         self._client = client
         self._pictures = pictures
-        self.locale = locale
+        self._locale = locale
+        # Where the films lie, as the server calls it.
+        self._library_root = library_root
 
-    def present(self, item: Item, emby_id: str, metadata: Metadata | None) -> list[str]:
+    def present(self, item: Item, emby_id: str) -> list[str]:
         """Write and verify the fields, then the pictures; returns warnings about those.
 
         Raises EmbyRefused naming the fields that did not take, or ServiceDown.
         """
+        self.fields(emby_id, self.wanted(item))
+        return self.pictures(emby_id, item)
+
+    def wanted(self, item: Item) -> dict[str, Any]:
+        """The fields as the item should show them."""
         stem = os.path.splitext(os.path.basename(item.new_path or ""))[0]
-        wanted = wanted_fields(metadata, stem, self.locale)
+        return wanted_fields(metadata_of(item), stem, self._locale)
+
+    def fields(self, emby_id: str, wanted: Mapping[str, Any]) -> None:
+        """Write the fields that are not as wanted, and verify them; raises as `present` does."""
         current = self._client.read(emby_id)
         wrong = differences(current, wanted)
         for attempt in range(_TRIES):
@@ -40,11 +72,11 @@ class Presenter:
             wrong = differences(current, wanted)
         if wrong:
             raise EmbyRefused(", ".join(wrong))
-        return self.pictures(emby_id, metadata)
 
-    def pictures(self, emby_id: str, metadata: Metadata | None) -> list[str]:
+    def pictures(self, emby_id: str, item: Item) -> list[str]:
         """Replace the item's pictures, best effort; the new ones are in hand before an old one
         goes. Returns what went wrong."""
+        metadata = metadata_of(item)
         url = metadata.image_url if metadata else None
         if not url:
             return []
@@ -53,12 +85,15 @@ class Presenter:
         if original is None:
             return warnings
         wide = self._fetch(wide_url(url), "wide picture", warnings)
-        uploads: list[tuple[str, Picture]] = [("Primary", original)]
+        uploads = {"Primary": original}
         if wide is not None:
-            uploads += [("Backdrop", wide), ("Banner", wide)]
+            uploads |= {"Backdrop": wide, "Banner": wide}
         try:
-            self._clear(emby_id, [kind for kind, _ in uploads] + ["Logo"])
-            for kind, picture in uploads:
+            if self._clear(emby_id, [*uploads, "Logo"]) and "Backdrop" in uploads:
+                # A second one would be added to it, and at every turn one more.
+                del uploads["Backdrop"]
+                warnings.append("the backdrop that lies beside the film stays")
+            for kind, picture in uploads.items():
                 self._client.upload_image(emby_id, kind, picture.body, picture.content_type)
         except (EmbyRefused, ServiceDown) as error:
             warnings.append(f"pictures: {error}")
@@ -71,9 +106,14 @@ class Presenter:
             warnings.append(f"{what}: {error}")
             return None
 
-    def _clear(self, emby_id: str, kinds: Sequence[str]) -> None:
+    def _clear(self, emby_id: str, kinds: Sequence[str]) -> bool:
         """Delete what is there, and only that; from the highest index down, because the others
-        move up."""
-        present = [(kind, index) for kind, index in self._client.images(emby_id) if kind in kinds]
-        for kind, index in sorted(present, key=lambda entry: (entry[0], -entry[1])):
-            self._client.delete_image(emby_id, kind, index)
+        move up. Returns whether a backdrop stays.
+
+        With a picture that lies beside the film Emby would delete somebody's file.
+        """
+        present = [picture for picture in self._client.images(emby_id) if picture.kind in kinds]
+        own = [picture for picture in present if not is_below(picture.path, self._library_root)]
+        for picture in sorted(own, key=lambda picture: (picture.kind, -picture.index)):
+            self._client.delete_image(emby_id, picture.kind, picture.index)
+        return any(p.kind == "Backdrop" for p in present if p not in own)

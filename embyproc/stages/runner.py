@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -60,26 +60,17 @@ class Run:
             not self.stopping.is_set() and time.monotonic() < self.deadline and self.heartbeat.alive
         )
 
-    def fail(self, stage: Stage, failures: Sequence[tuple[Item, str]]) -> None:
-        """Move claimed items to `error` with these messages; what is given up is announced."""
-        now, config = self.store.clock.now(), self.config
+    def fail(
+        self, stage: Stage, failures: Sequence[tuple[Item, str]], *, may_heal: bool = False
+    ) -> None:
+        """Move claimed items to `error` with these messages; what is given up is announced.
+
+        With `may_heal` it costs them no retry: what they lack may come without anybody's doing.
+        """
         failed = self.store.queue.fail(
             stage,
             self.id,
-            [
-                Failed(
-                    id=item.id,
-                    error_message=message,
-                    next_retry_at=policy.next_retry(
-                        item.retry_count + 1,
-                        now,
-                        message=message,
-                        max_retries=config.max_retries,
-                        backoff_minutes=config.retry_backoff_minutes,
-                    ),
-                )
-                for item, message in failures
-            ],
+            [self.failure(item, message, may_heal=may_heal) for item, message in failures],
         )
         for item in failed:
             self.log.event(
@@ -96,10 +87,28 @@ class Run:
         self.summary.failed += len(failed)
         self.summary.skipped += len(failures) - len(failed)
         for item in failed:
-            if policy.is_given_up(item, max_retries=config.max_retries):
+            if policy.is_given_up(item, max_retries=self.config.max_retries):
                 self.give_up(item)
             else:
                 self.summary.items.append(describe(item))
+
+    def failure(self, item: Item, message: str, *, may_heal: bool = False) -> Failed:
+        """What is recorded of an item that failed, and when it is tried again."""
+        config, now = self.config, self.store.clock.now()
+        delays, count = config.retry_backoff_minutes, item.retry_count
+        due: datetime | None
+        if may_heal:
+            due = policy.patient_retry(now - item.created_at, now, backoff_minutes=delays)
+        else:
+            count += 1
+            due = policy.next_retry(
+                count,
+                now,
+                message=message,
+                max_retries=config.max_retries,
+                backoff_minutes=delays,
+            )
+        return Failed(id=item.id, error_message=message, next_retry_at=due, retry_count=count)
 
     def finish(self, stage: Stage, results: Sequence[tuple[Item, Finished]]) -> None:
         """Move claimed items on; what was lost to another run meanwhile is only counted."""

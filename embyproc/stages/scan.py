@@ -15,7 +15,7 @@ from embyproc.files.walk import (
     is_gone,
     open_for_writing,
 )
-from embyproc.models import Failed, Item, RunSummary
+from embyproc.models import Item, RunSummary
 from embyproc.stages.mounts import refuse_one_folder, refuse_unmounted
 from embyproc.stages.runner import Options, Run
 from embyproc.stages.workers import one_ahead
@@ -233,22 +233,14 @@ def _judge(store: Store, root: str, config: Config) -> Verdicts:
 
 def _vanished(run: Run) -> list[Item]:
     """Waiting items whose file is certainly gone become errors; scan brings them back with it."""
-    config, now = run.config, run.store.clock.now()
     failures = []
     for item in run.store.sightings.unseen():
         if not is_gone(item.file_path):
             continue
         message = f"{SOURCE_MISSING}: {item.file_path}; it is queued again when it is back"
-        due = policy.next_retry(
-            item.retry_count + 1,
-            now,
-            message=message,
-            max_retries=config.max_retries,
-            backoff_minutes=config.retry_backoff_minutes,
-        )
-        failures.append(Failed(id=item.id, error_message=message, next_retry_at=due))
+        failures.append(run.failure(item, message))
     failed = run.store.queue.fail_waiting(failures)
     for item in failed:
-        if policy.is_given_up(item, max_retries=config.max_retries):
+        if policy.is_given_up(item, max_retries=run.config.max_retries):
             run.give_up(item)
     return failed

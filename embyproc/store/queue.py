@@ -128,6 +128,16 @@ class Queue:
         )
         return {row["id"] for row in rows}
 
+    def forget_filed(self, run: int, item_id: int) -> None:
+        """A claimed row is about a new file: where an earlier one was filed counts no more."""
+        self._database.execute(
+            """
+            UPDATE processing_queue SET new_path = NULL, planned_path = NULL
+            WHERE id = %(id)s AND status = 'processing' AND claimed_by = %(run)s
+            """,
+            {"id": item_id, "run": run},
+        )
+
     def record_emby_ids(self, run: int, ids: Mapping[int, str]) -> None:
         """Keep which item of Emby a claimed row is, as soon as it is known."""
         self._database.execute(
@@ -252,9 +262,10 @@ class Queue:
             UPDATE processing_queue q
             SET status = 'error', claimed_by = NULL, claimed_at = NULL, deaths = 0,
                 error_message = failed.error_message, next_retry_at = failed.next_retry_at,
-                retry_count = q.retry_count + 1
+                retry_count = failed.retry_count
             FROM jsonb_to_recordset(%(failures)s::jsonb) AS failed (
-                id INTEGER, error_message TEXT, next_retry_at TIMESTAMP WITH TIME ZONE)
+                id INTEGER, error_message TEXT, next_retry_at TIMESTAMP WITH TIME ZONE,
+                retry_count INTEGER)
             WHERE q.id = failed.id AND q.status = %(status)s
               AND q.claimed_by IS NOT DISTINCT FROM %(run)s
             RETURNING q.*

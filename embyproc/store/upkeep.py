@@ -28,7 +28,8 @@ class Upkeep:
             )
             UPDATE processing_queue q
             SET status = 'pending', error_message = NULL, next_retry_at = NULL,
-                note = 'retry ' || q.retry_count || ' of ' || %(max_retries)s
+                note = CASE WHEN q.retry_count = 0 THEN 'tried again'
+                            ELSE 'retry ' || q.retry_count || ' of ' || %(max_retries)s END
             FROM due WHERE q.id = due.id AND q.status = 'error'
             RETURNING q.id
             """,

@@ -67,6 +67,18 @@ def test_a_filed_film_is_shown_with_fields_and_pictures(with_emby: Installation)
     ]
 
 
+def test_a_work_that_is_known_by_another_spelling_of_its_code(with_emby: Installation) -> None:
+    known = entry("Only Here", movie_code="MIUM-126")
+    with_emby.site._catalogues["missav"].pop("300MIUM-126")
+    with_emby.site._catalogues["missav"]["MIUM-126"] = known
+    with_emby.put("300MIUM-126.mp4")
+    with_emby.file_everything()
+    assert with_emby.emby_run().succeeded == 1
+    (item,) = server(with_emby).items_by_path().values()
+    assert item["OriginalTitle"] == "Only Here"
+    assert [person["Name"] for person in item["People"]] == ["Jane Doe"]
+
+
 def test_a_hundred_films_in_a_handful_of_requests(with_emby: Installation) -> None:
     with_emby.put(*(f"ROW-{n}.mp4" for n in range(100, 200)))
     with_emby.file_everything()
@@ -141,6 +153,57 @@ def test_a_wrong_path_translation_is_bridged_by_folder_and_file_name(
     assert with_emby.item("ABC-123.mp4").warnings == []
 
 
+@pytest.mark.parametrize("kind", ["emby", "jellyfin"])
+def test_a_second_part_is_found_behind_the_first(installation: Installation, kind: Any) -> None:
+    with StandInEmby(installation.destination, api_key=EMBY_KEY, kind=kind) as emby:
+        installation.emby = emby
+        installation.put("ABC-123-cd1.mp4", "ABC-123-cd2.mp4", "ABC-125.mp4")
+        installation.file_everything()
+        assert installation.emby_run().succeeded == 3
+        second = shown(installation, PATH.replace(".mp4", " - cd2.mp4"))
+        assert second["Name"] == f"{NAME} - cd2"
+        assert second["OriginalTitle"] == "静かな庭"
+        assert emby.counts()["additional_parts"] == 1
+        client = Emby(emby.base_url, EMBY_KEY)
+        client.connect()
+        assert len(client.list_videos(emby.parent_folder_id)) == 2, "no list shows it"
+        assert not emby.contract_violations
+
+
+def test_a_part_is_looked_for_even_where_emby_says_nothing_of_parts(
+    with_emby: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from embyproc.demo import emby_items
+
+    full = emby_items.full_item
+    with_emby.put("ABC-123-cd1.mp4", "ABC-123-cd2.mp4")
+    with_emby.file_everything()
+
+    def without_count(library: Any, item: Any) -> dict[str, Any]:
+        return {name: value for name, value in full(library, item).items() if name != "PartCount"}
+
+    monkeypatch.setattr(emby_items, "full_item", without_count)
+    assert with_emby.emby_run().succeeded == 2
+
+
+def test_pictures_that_lie_beside_a_film_are_not_deleted(with_emby: Installation) -> None:
+    """Emby deletes the file of a picture with the picture."""
+    picture = jpeg("mine")
+    with_emby.put("ABC-123.mp4")
+    with_emby.put("ABC-123-poster.jpg", "ABC-123-fanart.jpg", content=picture)
+    with_emby.file_everything()
+    before = with_emby.filed()
+    assert len(before) == 3
+    for _ in range(2):
+        assert with_emby.emby_run().succeeded == 1
+        assert with_emby.filed() == before
+        item = with_emby.item("ABC-123.mp4")
+        assert item.warnings == ["the backdrop that lies beside the film stays"]
+        assert kinds(with_emby, item.emby_item_id or "") == ["Backdrop", "Banner", "Primary"]
+        with_emby.store.upkeep.reset(item.id)
+        with_emby.process()
+
+
 def test_tags_that_somebody_gave_an_item_stay(with_emby: Installation) -> None:
     with_emby.put("ABC-123.mp4")
     with_emby.file_everything()
@@ -206,6 +269,54 @@ def test_a_running_scan_is_not_triggered_again(with_emby: Installation) -> None:
     assert emby.counts().get("refresh_item", 0) == 0
 
 
+def test_a_scan_of_another_library_is_not_waited_for(with_emby: Installation) -> None:
+    server(with_emby).scan_another_library()
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    assert with_emby.emby_run().succeeded == 1
+    assert server(with_emby).counts()["refresh_item"] == 1
+
+
+@pytest.mark.parametrize("is_scanning", [True, False])
+def test_nobody_is_given_up_while_emby_scans(with_emby: Installation, is_scanning: bool) -> None:
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    server(with_emby).index_delay_seconds = 600
+    if not is_scanning:
+        server(with_emby).fail(404, match=lambda request: "/VirtualFolders" in request.path)
+    with_emby.variables["EMBY_SCAN_RETRY_DELAYS"] = "0.01"
+    given_up = 0
+    for _ in range(6):
+        given_up += with_emby.emby_run().given_up
+        with_emby.store.database.execute("UPDATE processing_queue SET next_retry_at = now()")
+        with_emby.store.upkeep.retry_due(3)
+        with_emby.process()
+    assert given_up == (not is_scanning)
+    item = with_emby.item("ABC-123.mp4")
+    if is_scanning:
+        assert (item.status, item.retry_count) == (Status.MOVED, 0)
+        server(with_emby).scan_now()
+        assert with_emby.emby_run().succeeded == 1
+    else:
+        assert (item.status, item.retry_count) == (Status.ERROR, 4)
+        assert (item.error_message or "").endswith("(`embyproc doctor`)")
+
+
+def test_an_id_that_nobody_can_keep_holds_up_nobody(with_emby: Installation) -> None:
+    with_emby.put("ABC-123.mp4", "ABC-125.mp4")
+    with_emby.file_everything()
+    server(with_emby).scan_now()
+    listed = [
+        {"Id": "9" * 101 if path == PATH else item["Id"], "Path": path}
+        for path, item in server(with_emby).items_by_path().items()
+    ]
+    body = json.dumps({"Items": listed}).encode()
+    answer = Reply(status=200, body=body, content_type="application/json")
+    server(with_emby).fail(answer, match=lambda request: request.path.endswith("/Items"))
+    summary = with_emby.emby_run()
+    assert (summary.succeeded, summary.failed) == (1, 1)
+
+
 def test_files_that_emby_merged_are_reported_not_overwritten(installation: Installation) -> None:
     with StandInEmby(installation.destination, api_key=EMBY_KEY, library_kind="movies") as emby:
         installation.emby = emby
@@ -234,6 +345,20 @@ def test_a_late_save_of_the_server_is_written_over(installation: Installation) -
         installation.file_everything()
         assert installation.emby_run().succeeded == 1
         assert shown(installation)["Name"] == NAME
+
+
+def test_a_save_of_the_server_after_the_second_look_is_written_over(
+    installation: Installation,
+) -> None:
+    with StandInEmby(
+        installation.destination, api_key=EMBY_KEY, late_save_seconds=0.1, latency_seconds=0.04
+    ) as emby:
+        installation.emby = emby
+        installation.put("ABC-123.mp4")
+        installation.file_everything()
+        assert installation.emby_run().succeeded == 1
+        assert shown(installation)["Name"] == NAME
+        assert emby.counts()["update_item"] == 2
 
 
 def test_an_update_that_stores_nothing_is_found_out(with_emby: Installation) -> None:
@@ -401,6 +526,21 @@ def test_an_item_that_cannot_be_written_fails_alone(with_emby: Installation, kin
     assert (item.error_message or "").startswith(
         "Emby update failed: Emby re" if kind != 502 else "Emby update failed: Emby answered 502"
     )
+    assert with_emby.store.services.states() == {}
+
+
+def test_an_emby_too_busy_to_write_costs_nobody_a_retry(with_emby: Installation) -> None:
+    with_emby.put(*(f"ROW-{n}.mp4" for n in range(100, 110)))
+    with_emby.file_everything()
+    writing = server(with_emby)
+    writing.fail(504, match=lambda r: r.method == "POST" and not r.path.endswith("/Refresh"))
+    summary = with_emby.emby_run()
+    assert (summary.succeeded, summary.failed) == (0, 0)
+    assert set(with_emby.store.services.states()) == {"emby"}
+    writing.heal()
+    with_emby.store.database.execute("UPDATE services SET open_until = now()")
+    assert with_emby.emby_run().succeeded == 10
+    assert {item.retry_count for item in with_emby.store.looks.find()} == {0}
     assert with_emby.store.services.states() == {}
 
 

@@ -114,7 +114,7 @@ def test_the_fence_keeps_out_a_run_that_lost_its_claim(store: Store) -> None:
 
     before = get(store, item_id)
     assert store.queue.finish(PROCESS, slow, [Finished(id=item_id, new_path="/d/slow")]) == set()
-    failure = Failed(id=item_id, error_message="File error", next_retry_at=None)
+    failure = Failed(id=item_id, error_message="File error", next_retry_at=None, retry_count=1)
     assert store.queue.fail(PROCESS, slow, [failure]) == []
     assert store.queue.finish(EMBY, quick, [Finished(id=item_id)]) == set()
     assert store.queue.release(slow, "again") == 0
@@ -195,7 +195,12 @@ def fail(store: Store, item_id: int, message: str, next_retry_at: datetime | Non
     run = store.runs.start("process")
     (item,) = store.queue.claim(PROCESS, run, 1)
     assert item.id == item_id
-    failure = Failed(id=item_id, error_message=message, next_retry_at=next_retry_at)
+    failure = Failed(
+        id=item_id,
+        error_message=message,
+        next_retry_at=next_retry_at,
+        retry_count=item.retry_count + 1,
+    )
     (failed,) = store.queue.fail(PROCESS, run, [failure])
     assert failed.id == item_id
 
