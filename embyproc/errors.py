@@ -67,6 +67,8 @@ class RetryLater(EmbyprocError):
 class EmbyRefused(RetryLater):
     """Emby answered, but not as it should: this item, or this request, is the trouble."""
 
+    exit_code = 3
+
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
@@ -74,6 +76,8 @@ class EmbyRefused(RetryLater):
 
 class FileTrouble(RetryLater):
     """The file system said no: `File error: ...`."""
+
+    exit_code = 2
 
 
 class SourceMissing(RetryLater):

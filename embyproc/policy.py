@@ -30,6 +30,18 @@ def next_retry(
     return now + timedelta(minutes=delay)
 
 
+_LONGEST_PATIENCE = timedelta(hours=6)
+
+
+def patient_retry(
+    waiting: timedelta, now: datetime, *, backoff_minutes: Sequence[float]
+) -> datetime:
+    """When to try again what may heal by itself and has been `waiting`: as often as it takes, a
+    tenth of that time apart, so that what never heals costs next to nothing."""
+    delay = max(waiting / 10, timedelta(minutes=backoff_minutes[0]))
+    return now + min(delay, _LONGEST_PATIENCE)
+
+
 # So many failures in a row, each perhaps its item's own fault, make a service suspect.
 _SUSPICIOUS_FAILURES = 3
 _LONGEST_PAUSE_MINUTES = 15
@@ -83,7 +95,10 @@ def what_happens_next(item: Item, *, max_retries: int, now: datetime) -> str:
 
 
 def exit_code(summary: RunSummary) -> int:
-    """3 for an outage that has lasted, 1 for an item given up in this run: each once."""
+    """That of a stage that could not work, 3 for an outage that has lasted, 1 for an item given up
+    in this run: the last two once each."""
+    if summary.broken_exit_code:
+        return summary.broken_exit_code
     if summary.outages:
         return 3
     return 1 if summary.given_up else 0

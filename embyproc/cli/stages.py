@@ -230,7 +230,7 @@ def emby_command(
     if more_ids and not images:
         raise click.UsageError("IDs are taken with --images only.")
     if images:
-        _redo_pictures(app, (*images, *more_ids), as_json)
+        _redo_pictures(app, (*images, *more_ids), options, as_json)
         return
     if options.dry_run:
         from embyproc.stages import emby_by_hand
@@ -246,15 +246,20 @@ def emby_command(
     end_with(app, summary, as_json)
 
 
-def _redo_pictures(app: App, ids: tuple[int, ...], as_json: bool) -> None:
+def _redo_pictures(app: App, ids: tuple[int, ...], options: Options, as_json: bool) -> None:
     from embyproc.stages.emby_by_hand import redo_pictures
 
+    ids = ids[: options.item_limit]
     items = [app.store.looks.get(item_id) for item_id in ids]
     known = [item for item in items if item is not None and item.emby_item_id]
     if len(known) < len(ids):
         without = ", ".join(str(i) for i in ids if i not in {item.id for item in known})
         raise UnknownItem(f"not known to Emby yet: {without}; `embyproc list` shows what is there")
     summary = RunSummary(command="emby", claimed=len(known))
+    if options.dry_run:
+        plans = ((item.new_path or item.file_path, "pictures, once more") for item in known)
+        show_plan(app, summary, plans, as_json)
+        return
     for item, warnings in redo_pictures(app.store, app.config, known):
         summary.succeeded += not warnings
         summary.failed += bool(warnings)

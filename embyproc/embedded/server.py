@@ -128,6 +128,7 @@ class Server:
     def _start(self, programs: Path, account: pwd.struct_passwd | None) -> None:
         control: list[str | Path] = [programs / "pg_ctl", "-D", self.data]
         ready: list[str | Path] = [programs / "pg_isready", "-q", "-h", self.socket_folder]
+        self._remove_stale_locks()
         # It may be recovering after whoever started it was killed, or be dead but not yet
         # collected by process 1: then PostgreSQL takes its lock file for that of a live server.
         deadline = time.monotonic() + _START_SECONDS
@@ -149,6 +150,15 @@ class Server:
         options = " ".join(f"-c {shlex.quote(f'{k}={v}')}" for k, v in settings.items())
         waiting: list[str | Path] = ["-l", self.data / "start.log", "-w"]
         self._run([*control, *waiting, "-t", str(_START_SECONDS), "-o", options, "start"], account)
+
+    def _remove_stale_locks(self) -> None:
+        """After a power cut the number in a lock file may belong to another program by now;
+        PostgreSQL would take that one for a living server for ever."""
+        for lock in (self.data / "postmaster.pid", self.socket_folder / ".s.PGSQL.5432.lock"):
+            with suppress(OSError, ValueError):
+                owner = int(lock.read_text().partition("\n")[0])
+                if Path(f"/proc/{owner}/comm").read_text().strip() != "postgres":
+                    lock.unlink()
 
     def _make_socket_folder(self, account: pwd.struct_passwd | None) -> None:
         """In a temporary folder somebody may have put something of that name there before us."""

@@ -64,7 +64,9 @@ NOISE: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("colour", _noise(r"(?:8|10|12)-?bits?|hdr(?:10)?|(?:bt|rec)[-_ .]?(?:601|709|2020)|sdr")),
     ("audio", _noise(r"(?:aac|e?ac-?3|dts|flac)(?:[-_ ]?[0-9]\.[0-9])?")),
     ("surround", _noise(r"ddp?[-_ ]?[0-9]\.[0-9]")),
-    ("rate", _noise(r"[0-9]{1,6}(?:\.[0-9]{1,3})?(?:[kmg]bps|fps|[kmg]i?b)")),
+    # Not "123.60fps" and "123.5gb": behind a label the digits before the dot are its number.
+    ("frames", _noise(r"(?:23\.9[78][0-9]?|29\.97[0-9]?|59\.94[0-9]?|[0-9]{2,3})fps")),
+    ("rate", _noise(r"(?:[0-9]{1,6}|(?<![a-z][-_ ])[0-9]{1,6}\.[0-9]{1,3})(?:[kmg]bps|[kmg]i?b)")),
     ("source", _noise(r"web-?dl|web-?rip|blu-?ray|b[dr]-?rip|dvd-?rip|hdtv|remux|dvd[59]")),
 )
 

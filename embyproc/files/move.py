@@ -59,7 +59,8 @@ class Mover:
             if isinstance(error, FileExistsError):
                 raise
             raise trouble(error, source) from error
-        self._unsynced.update((os.path.dirname(target), os.path.dirname(source)))
+        # The old name need not be gone for good: should it come back, both are one file.
+        self._unsynced.add(os.path.dirname(target))
         return 0
 
     def sync(self) -> None:

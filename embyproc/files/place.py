@@ -2,13 +2,15 @@
 
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from embyproc.errors import FileTrouble
 from embyproc.files.move import sync_folder, trouble
+from embyproc.files.walk import kept_time
 from embyproc.models import Item
+from embyproc.watching import folder_reason
 
 _LEFTOVER = re.compile(r"\.embyproc-(\d+)-(\d+)\.part")
 
@@ -63,7 +65,7 @@ def has_changed(item: Item) -> bool:
         found = os.lstat(item.file_path)
     except OSError:
         return False  # what is wrong there is told by whoever tries to move it
-    return (found.st_size, found.st_mtime_ns) != (item.size, item.mtime_ns)
+    return (found.st_size, kept_time(found.st_mtime_ns)) != (item.size, item.mtime_ns)
 
 
 def make_folder(folder: str) -> None:
@@ -89,7 +91,7 @@ def name_limit(folder: str) -> int:
 def sweep_leftovers(root: str, are_over: Callable[[Sequence[int]], set[int]]) -> None:
     """Remove temporary files whose runs are over; those of living runs are never touched."""
     found: list[tuple[int, str]] = []
-    for folder, _, names in os.walk(root):
+    for folder, names in _folders(root):
         for name in names:
             if match := _LEFTOVER.fullmatch(name):
                 found.append((int(match[2]), os.path.join(folder, name)))
@@ -103,8 +105,27 @@ def sweep_leftovers(root: str, are_over: Callable[[Sequence[int]], set[int]]) ->
 def find_below(root: str, names: Collection[str]) -> dict[str, list[str]]:
     """Where files of these names are below `root`."""
     found: dict[str, list[str]] = {}
-    for folder, _, present in os.walk(root):
+    for folder, present in _folders(root):
         for name in present:
             if name in names:
                 found.setdefault(name, []).append(os.path.join(folder, name))
     return found
+
+
+def _folders(root: str) -> Iterator[tuple[str, list[str]]]:
+    """Every folder of a library with the names in it; recycle bins and snapshots are none."""
+    for folder, inner, names in os.walk(root):
+        inner[:] = [name for name in inner if folder_reason(name) is None]
+        yield folder, names
+
+
+def is_missing(path: str) -> bool:
+    """Whether there certainly is nothing of that name: a folder that cannot be read, or a disk
+    that fails, proves nothing."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False

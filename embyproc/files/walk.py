@@ -6,8 +6,9 @@ import os
 import signal
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from embyproc.errors import ConfigError
 from embyproc.models import Sighting
@@ -25,6 +26,9 @@ from embyproc.watching import (
 
 # Linux only, and not in every build of Python's fcntl.
 _F_SETLEASE = getattr(fcntl, "F_SETLEASE", 1024)
+
+# The kinds of file systems, by how their names begin.
+_REMOTE = ("nfs", "cifs", "smb")
 
 _SIGN = 1 << 63
 
@@ -138,6 +142,7 @@ class Walk:
             except OSError:
                 continue  # gone between the listing and now: the next scan sees what became of it
             size, device, inode = found.st_size, found.st_dev, found.st_ino
+            mtime_ns, ctime_ns = found.st_mtime_ns, found.st_ctime_ns
             if not stat.S_ISREG(found.st_mode):
                 link = stat.S_ISLNK(found.st_mode)
                 self._skip(prefix + name, "a symbolic link" if link else "not a regular file")
@@ -150,8 +155,8 @@ class Walk:
                     device if device < _SIGN else _signed(device),
                     inode if inode < _SIGN else _signed(inode),
                     size,
-                    found.st_mtime_ns,
-                    found.st_ctime_ns,
+                    mtime_ns if -_SIGN <= mtime_ns < _SIGN else kept_time(mtime_ns),
+                    ctime_ns if -_SIGN <= ctime_ns < _SIGN else kept_time(ctime_ns),
                     found.st_nlink > 1,
                     beside and stem.lower() in held,
                     sidecars.get(stem, ()) if beside else (),
@@ -171,6 +176,11 @@ class Walk:
 def _signed(number: int) -> int:
     """PostgreSQL's integers have a sign; some file systems use all 64 bits for an inode."""
     return number - (1 << 64)
+
+
+def kept_time(nanoseconds: int) -> int:
+    """A file's time as the queue keeps it: a film may claim to be from the year 2400."""
+    return max(-_SIGN, min(nanoseconds, _SIGN - 1))
 
 
 def folder_identity(root: str, variable: str) -> tuple[int, int]:
@@ -208,10 +218,35 @@ def is_open_for_writing(path: str) -> bool:
     try:
         fcntl.fcntl(handle, _F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
-        return error.errno in (errno.EAGAIN, errno.EWOULDBLOCK)
+        if error.errno not in (errno.EAGAIN, errno.EWOULDBLOCK):
+            return False
+        device = os.fstat(handle).st_dev
+        return (os.major(device), os.minor(device)) not in _remote_devices()
     finally:
         os.close(handle)
     return False
+
+
+@cache
+def _remote_devices() -> frozenset[tuple[int, int]]:
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+            return remote_devices(mounts)
+    except OSError:
+        return frozenset()
+
+
+def remote_devices(mountinfo: Iterable[str]) -> frozenset[tuple[int, int]]:
+    """Devices that are somebody else's disk. There a refused lease says nothing of writers: NFS
+    and SMB refuse one for every file that their server has not lent to us alone."""
+    found = set()
+    for line in mountinfo:
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(), after.partition(" ")[0]
+        if len(fields) > 2 and kind.startswith(_REMOTE):
+            major, _, minor = fields[2].partition(":")
+            found.add((int(major), int(minor)))
+    return frozenset(found)
 
 
 def open_for_writing(paths: Sequence[str]) -> list[str]:

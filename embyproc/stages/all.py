@@ -1,5 +1,6 @@
 """run: scan, process, emby and retry in one process - one interpreter start a minute."""
 
+import time
 from collections.abc import Callable, Mapping
 
 from embyproc.errors import DatabaseUnusable, EmbyprocError
@@ -9,7 +10,8 @@ from embyproc.stages.runner import Run
 def run(run: Run, stages: Mapping[str, Callable[[Run], None]]) -> list[EmbyprocError]:
     """Run the stages one after the other; a stage that cannot work does not stop the others.
 
-    Returns what they raised; a database that is gone ends the run at once, a fault of the program
+    Each may claim for a part of the time even if those before it have used up all. Returns what
+    they raised; a database that is gone ends the run at once, a fault of the program
     is raised at the end.
     """
     errors: list[EmbyprocError] = []
@@ -17,6 +19,9 @@ def run(run: Run, stages: Mapping[str, Callable[[Run], None]]) -> list[EmbyprocE
     for stage in stages.values():
         if run.stopping.is_set():
             break
+        # A first import fills hours with copying: what is filed is shown meanwhile all the same.
+        share = run.options.max_runtime / len(stages)
+        run.deadline = max(run.deadline, time.monotonic() + share)
         try:
             stage(run)
         except DatabaseUnusable:

@@ -19,6 +19,7 @@ from embyproc.files.move import (
     trouble,
 )
 from embyproc.files.place import (
+    is_missing,
     make_folder,
     name_limit,
     names_in,
@@ -215,7 +216,7 @@ class Cabinet:
             for path in candidates:
                 if not os.path.isfile(path):
                     continue
-                if not os.path.lexists(item.file_path):
+                if is_missing(item.file_path):
                     if path == item.new_path or item.size in (None, os.path.getsize(path)):
                         self.take_sidecars(item, path)
                         return path
@@ -226,7 +227,7 @@ class Cabinet:
                     return path  # another film came under the old name: its turn comes after this
         except OSError as error:
             raise trouble(error, item.file_path) from error
-        if not os.path.lexists(item.file_path):
+        if is_missing(item.file_path):
             raise SourceMissing(
                 f"Source file missing: {item.file_path}; it is queued again when it is back"
             )

@@ -4,6 +4,8 @@ import os
 
 from embyproc.config import Config
 from embyproc.errors import ConfigError
+from embyproc.files.place import names_in
+from embyproc.files.walk import folder_identity
 from embyproc.store import Store
 
 
@@ -25,6 +27,14 @@ def refuse_unmounted(
                 "(a folder that was really made anew is taken as soon as something is in it)"
             ]
         )
+
+
+def refuse_unmounted_watch(store: Store, config: Config) -> None:
+    """The same of WATCH_DIR, for whoever would miss the films that are queued from it."""
+    if config.watch_dir is not None:
+        root = str(config.watch_dir)
+        identity = folder_identity(root, "WATCH_DIR")
+        refuse_unmounted(store, "WATCH_DIR", root, identity, len(names_in(root)))
 
 
 def refuse_one_folder(config: Config) -> None:

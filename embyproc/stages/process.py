@@ -18,9 +18,11 @@ from embyproc.errors import (
 )
 from embyproc.extract import Extraction, extract
 from embyproc.files.place import has_changed, names_in
+from embyproc.files.walk import ignore_leases, is_open_for_writing
 from embyproc.models import PROCESS, Finished, Item, Metadata, Status
 from embyproc.stages.filing import Cabinet, Filing
 from embyproc.stages.metadata import Sources
+from embyproc.stages.mounts import refuse_unmounted_watch
 from embyproc.stages.runner import Run
 from embyproc.stages.workers import Workers
 
@@ -87,6 +89,7 @@ class Process:
     def __init__(self, run: Run) -> None:
         config = run.config
         assert config.api_base_url is not None
+        refuse_unmounted_watch(run.store, config)
         self._run = run
         self._client = WordPress(config.api_base_url, config.api_refresh_url)
         self._cabinet = Cabinet(run)
@@ -98,6 +101,7 @@ class Process:
         self._put_offs: list[tuple[Item, str]] = []
 
     def work(self) -> None:
+        ignore_leases()
         self._sources.prepare()
         self._serve()
         for item, reason in self._put_offs:
@@ -164,7 +168,10 @@ class Process:
         except RetryLater as error:
             self._run.fail(PROCESS, [(item, str(error))])
             return
-        if has_changed(item):
+        if item.new_path is not None:
+            # What was filed is gone from there, and the name has a file again.
+            self._run.store.queue.forget_filed(self._run.id, item.id)
+        if _is_changing(item):
             self._put_off(item, "the file has changed since it was queued; scan waits for it")
             return
         if extraction.code is None:
@@ -205,7 +212,7 @@ class Process:
 
     def _not_found(self, item: Item, extraction: Extraction, lookup: Lookup) -> None:
         troubles = lookup.unreachable | lookup.stumbled
-        down = "; ".join(str(error) for error in troubles.values())
+        down = "; ".join([*map(str, troubles.values()), *self._not_asked(lookup)])
         if lookup.answered:
             asked = " and ".join(sorted(lookup.answered))
             message = f"No metadata found for {extraction.code} by {asked}"
@@ -216,7 +223,16 @@ class Process:
         else:
             message = f"Metadata service unavailable: {down or 'no source is configured'}"
         self._run.narrate(message)
-        self._run.fail(PROCESS, [(item, message)])
+        # A source that is down may know the work: nobody is given up before it was asked.
+        may_heal = bool(lookup.unreachable) or any(self._not_asked(lookup))
+        self._run.fail(PROCESS, [(item, message)], may_heal=may_heal)
+
+    def _not_asked(self, lookup: Lookup) -> Iterator[str]:
+        """Why sources that are known to be down were left out of this question."""
+        asked = lookup.answered | lookup.stumbled.keys() | lookup.unreachable.keys()
+        for name in self._run.config.api_search_order:
+            if name not in asked:
+                yield f"{name} is down and was not asked"
 
     def _token_refused(self, item: Item, extraction: Extraction, refused: TokenRefused) -> None:
         """Ask again with a new token; nobody's retries pay for an old one."""
@@ -267,6 +283,10 @@ class Process:
 
     def _carry_out(self, filing: Filing, filed: list[tuple[Item, Finished]]) -> None:
         item, target = filing.item, filing.planned.planned_path
+        # Those before it in the batch may have taken an hour to copy.
+        if _is_changing(item):
+            self._put_off(item, "the file has changed meanwhile; scan waits for it")
+            return
         self._run.narrate(f"to {target}")
         try:
             note = self._cabinet.file(filing)
@@ -285,6 +305,11 @@ class Process:
     def _record(self, filed: Sequence[tuple[Item, Finished]]) -> None:
         self._cabinet.mover.sync()
         self._run.finish(PROCESS, filed)
+
+
+def _is_changing(item: Item) -> bool:
+    """Whether it is not the file that was queued any more, or is about to become another."""
+    return has_changed(item) or is_open_for_writing(item.file_path)
 
 
 def read_names(run: Run, items: Sequence[Item]) -> Iterator[tuple[Item, Extraction]]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from embyproc.errors import ConfigError, RetryLater
 from embyproc.files.move import is_one_file, remove_if_published
-from embyproc.files.place import find_below, sweep_leftovers
+from embyproc.files.place import find_below, is_missing, sweep_leftovers
 from embyproc.models import PROCESS, Finished, Item, Status
 from embyproc.stages.filing import Cabinet
 from embyproc.stages.runner import Run
@@ -58,7 +58,7 @@ def _follow_moved(run: Run, items: Sequence[Item]) -> None:
     for item in items:
         path = item.new_path or ""
         try:
-            if not os.path.lexists(path):
+            if is_missing(path):
                 missing.append(item)
             elif os.path.lexists(item.file_path) and item.file_path != path:
                 _remove_second_copy(run, item, path)

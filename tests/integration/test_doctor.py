@@ -163,4 +163,4 @@ def test_metrics_are_understood_by_prometheus(with_emby: Installation) -> None:
     assert with_emby.command("metrics", "--textfile", str(path)).stdout == ""
     assert "embyproc_items" in path.read_text()
     assert [p.name for p in path.parent.iterdir() if p.name.startswith(".")] == []
-    assert with_emby.command("metrics", "--textfile", "/proc/x/y").returncode == 1
+    assert with_emby.command("metrics", "--textfile", "/proc/x/y").returncode == 2

@@ -74,6 +74,28 @@ def test_survives_a_kill_and_starts_again(open_folder: Path) -> None:
         embedded.stop()
 
 
+def test_a_lock_file_that_names_another_program_is_no_obstacle(open_folder: Path) -> None:
+    """As after a power cut: the number of the dead server is somebody else's now."""
+    embedded = Embedded(home=open_folder / "stale")
+    embedded.ensure_running()
+    lock = embedded.data / "postmaster.pid"
+    socket_lock = embedded.socket_folder / ".s.PGSQL.5432.lock"
+    account = embedded.data.stat()
+    kept = lock.read_text(), socket_lock.read_text()
+    embedded.stop()
+    sleeper = subprocess.Popen(["sleep", "120"], user=account.st_uid, group=account.st_gid)
+    try:
+        for path, text in zip((lock, socket_lock), kept, strict=True):
+            path.write_text(f"{sleeper.pid}\n{text.partition(chr(10))[2]}")
+            os.chown(path, account.st_uid, account.st_gid)
+        embedded.ensure_running()
+        open_database(embedded.connection_parameters()).close()
+    finally:
+        sleeper.kill()
+        sleeper.wait()
+        embedded.stop()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs the server as somebody else")
 def test_root_is_told_where_a_private_parent_is_in_the_way(open_folder: Path) -> None:
     private = open_folder / "private"

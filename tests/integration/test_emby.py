@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,20 @@ def test_pictures_again_by_hand(with_emby: Installation) -> None:
 
 
 # -- finding -------------------------------------------------------------------------------
+
+
+def test_a_plan_of_pictures_changes_nothing(with_emby: Installation) -> None:
+    with_emby.put("ABC-123.mp4", "ABC-125.mp4")
+    with_emby.file_everything()
+    with_emby.emby_run()
+    ids = [str(item.id) for item in with_emby.store.looks.find()]
+    server(with_emby).forget_requests()
+    done = with_emby.command("emby", "--images", *ids, "--limit", "1", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("pictures, once more") == 1
+    assert server(with_emby).counts() == {}
+    done = with_emby.command("emby", "--images", *ids, "--once", "--json")
+    assert json.loads(done.stdout)["succeeded"] == 1
 
 
 def test_paths_in_another_unicode_form_match(with_emby: Installation) -> None:
@@ -671,6 +686,25 @@ def test_run_does_it_all_in_one_process(with_emby: Installation) -> None:
     broken = with_emby.command("run")
     assert broken.returncode == 2
     assert "WATCH_DIR: " in broken.stderr
+
+
+@pytest.mark.parametrize(("seconds", "may_claim"), [(0.4, True), (0, False)])
+def test_a_stage_that_takes_all_the_time_leaves_some_to_the_others(
+    installation: Installation, seconds: float, may_claim: bool
+) -> None:
+    """A first import copies for hours; what it has filed must be shown meanwhile."""
+    seen: list[bool] = []
+
+    def slow(run: Run) -> None:
+        time.sleep(seconds + 0.1)
+
+    def next_one(run: Run) -> None:
+        seen.append(run.may_claim)
+
+    options = Options(max_runtime=seconds)
+    with running(installation.store, installation.config, "run", options) as run:
+        assert every_stage.run(run, {"process": slow, "emby": next_one}) == []
+    assert seen == [may_claim]
 
 
 def test_a_stage_that_breaks_does_not_stop_the_others(installation: Installation) -> None:

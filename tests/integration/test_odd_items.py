@@ -1,5 +1,6 @@
 """One odd item or place must cost nobody a film, and never hold up the others."""
 
+import errno
 import json
 import math
 import os
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 from installation import Installation, entry
 
+from embyproc.files.place import is_missing
+from embyproc.files.walk import remote_devices
 from embyproc.models import Item, Status
 from embyproc.stages import retry
 from embyproc.stages.filing import Cabinet
@@ -263,3 +266,125 @@ def test_a_name_reserved_by_a_run_that_was_killed_is_free_again(
     )
     assert installation.process().succeeded == 1
     assert set(installation.filed()) == {f"{TARGET}.mp4"}
+
+
+# -- odd files and places ------------------------------------------------------------------
+
+
+def test_a_film_from_the_year_2400_holds_up_nobody(installation: Installation) -> None:
+    installation.put("ABC-123.mp4", "ABC-125.mp4")
+    os.utime(installation.watch / "ABC-123.mp4", (13_569_465_600, 13_569_465_600))
+    assert installation.scan().succeeded == 2
+    assert installation.process().succeeded == 2
+    installation.scan()
+    assert {item.status for item in installation.store.looks.find()} == {Status.MOVED}
+
+
+def test_a_new_file_under_a_name_whose_film_is_gone_is_filed(installation: Installation) -> None:
+    """Given up by Emby, deleted by hand, downloaded once more: not put off for ever."""
+    installation.put("ABC-123.mp4")
+    installation.scan()
+    installation.process()
+    item = installation.item("ABC-123.mp4")
+    os.unlink(item.new_path or "")
+    installation.store.upkeep.reset(item.id)
+    installation.put("ABC-123.mp4", content=b"downloaded once more")
+    for _ in range(3):
+        installation.scan()
+        installation.process()
+    assert installation.item("ABC-123.mp4").status is Status.MOVED
+    assert installation.filed() == {f"{TARGET}.mp4": b"downloaded once more"}
+
+
+def test_a_watch_folder_that_is_not_mounted_makes_no_errors(
+    installation: Installation,
+) -> None:
+    installation.variables |= {"EMBY_BASE_URL": "http://127.0.0.1:9", "EMBY_API_KEY": "none"}
+    installation.put("ABC-123.mp4", "ABC-125.mp4")
+    installation.scan()
+    hidden = installation.watch.with_name("the volume")
+    installation.watch.rename(hidden)
+    installation.watch.mkdir()
+    for command in ("process", "run"):
+        done = installation.command(command)
+        assert done.returncode == 2, done.stdout
+        assert done.stderr.count("not to be mounted") == 1, done.stderr
+        record = installation.store.database.rows("SELECT exit_code FROM runs ORDER BY id DESC")[0]
+        assert record == {"exit_code": 2}, "what watches over the runs must hear of it"
+    assert {item.status for item in installation.store.looks.find()} == {Status.PENDING}
+    installation.watch.rmdir()
+    hidden.rename(installation.watch)
+    assert installation.process().succeeded == 2
+
+
+def test_a_film_in_the_recycle_bin_is_not_followed(installation: Installation) -> None:
+    installation.put("ABC-123.mp4")
+    installation.scan()
+    installation.process()
+    item = installation.item("ABC-123.mp4")
+    folder = installation.destination / "#recycle" / "Jane Doe"
+    folder.mkdir(parents=True)
+    os.rename(item.new_path or "", folder / f"{TARGET.split('/')[1]}.mp4")
+    retry_run(installation)
+    item = installation.item("ABC-123.mp4")
+    assert item.status is Status.ERROR
+    assert (item.error_message or "").endswith("its name is nowhere below it")
+
+
+def test_a_film_in_a_folder_whose_name_is_not_utf8_ends_no_run(installation: Installation) -> None:
+    installation.put("ABC-123.mp4", "ABC-125.mp4")
+    installation.scan()
+    installation.process()
+    item = installation.item("ABC-123.mp4")
+    folder = os.fsencode(installation.destination) + b"/odd \xff"
+    os.mkdir(folder)
+    os.rename(os.fsencode(item.new_path or ""), folder + os.fsencode(f"/{TARGET[9:]}.mp4"))
+    retry_run(installation)
+    assert installation.item("ABC-123.mp4").status is Status.ERROR
+    assert installation.item("ABC-125.mp4").status is Status.MOVED
+
+
+def test_a_film_that_is_written_to_again_before_its_turn_is_put_off(
+    installation: Installation,
+) -> None:
+    """Its look-up is done and others are copied first; meanwhile a downloader opens it anew."""
+    installation.put("ABC-123.mp4")
+    installation.scan()
+    path = installation.watch / "ABC-123.mp4"
+    with path.open("ab") as writer:
+        summary = installation.process()
+        assert (summary.succeeded, summary.failed) == (0, 0)
+        writer.write(b" and more")
+    assert installation.item("ABC-123.mp4").status is Status.PENDING
+    assert installation.filed() == {}
+    installation.scan()
+    assert installation.process().succeeded == 1
+
+
+def test_a_disk_that_fails_is_no_missing_source(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installation.put("ABC-123.mp4")
+    installation.scan()
+    path = str(installation.watch / "ABC-123.mp4")
+    honest = os.lstat
+
+    def failing(name: Any, **options: Any) -> os.stat_result:
+        if name == path:
+            raise OSError(errno.EIO, "Input/output error")
+        return honest(name, **options)
+
+    monkeypatch.setattr(os, "lstat", failing)
+    assert not is_missing(path)
+    monkeypatch.undo()
+    assert is_missing(path + ".gone")
+
+
+def test_a_refused_lease_on_a_share_says_nothing_of_writers() -> None:
+    mounts = [
+        "36 35 98:0 / / rw,noatime shared:1 - ext4 /dev/root rw",
+        "40 36 0:52 / /watch rw,relatime shared:9 - nfs4 nas:/video rw,vers=4.1",
+        "41 36 0:53 / /other\\040share rw - cifs //nas/video rw",
+        "42 36 0:54 / /odd rw",
+    ]
+    assert remote_devices(mounts) == {(0, 52), (0, 53)}

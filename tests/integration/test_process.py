@@ -293,6 +293,27 @@ def test_a_single_source_that_was_down_is_asked_once_whether_it_is_back(
     assert len(asked) == 1
 
 
+def test_nobody_is_given_up_while_a_source_is_down(installation: Installation) -> None:
+    installation.site.fail(502, match="/wp-json/emby/v1/javguru")
+    installation.put("XYZ-999.mp4")
+    installation.scan()
+    messages = []
+    for _ in range(6):
+        assert installation.process().given_up == 0
+        item = installation.item("XYZ-999.mp4")
+        assert (item.status, item.next_retry_at is None) == (Status.ERROR, False)
+        messages.append(item.error_message or "")
+        installation.store.database.execute("UPDATE processing_queue SET next_retry_at = now()")
+        assert installation.store.upkeep.retry_due(3) == [item.id]
+    assert item.retry_count == 0
+    assert messages[0] == "No metadata found for XYZ-999 by missav (javguru answered 502)"
+    assert messages[1].endswith("by missav (javguru is down and was not asked)")
+    installation.site.heal()
+    installation.site._catalogues["javguru"]["XYZ-999"] = entry("Found at Last")
+    installation.store.database.execute("UPDATE services SET open_until = now()")
+    assert installation.process().succeeded == 1
+
+
 def test_going_down_in_the_middle_gives_the_rest_back(installation: Installation) -> None:
     installation.put(*(f"ROW-{n}.mp4" for n in range(100, 140)))
     installation.scan()
@@ -726,4 +747,12 @@ def test_the_dead_mans_switch_is_told_of_start_and_end(installation: Installatio
         installation.scan()
         assert installation.command("process").returncode == 1
         assert [r.path for r in switch.requests] == ["/ping/abc/start", "/ping/abc/1"]
+        installation.variables["WATCH_DIR"] = str(installation.watch / "gone")
+        switch.forget_requests()
+        assert installation.command("scan").returncode == 2
+        assert [r.path for r in switch.requests] == ["/ping/abc/start", "/ping/abc/2"]
+        installation.variables |= {"EMBY_BASE_URL": "http://127.0.0.1:9", "EMBY_API_KEY": "none"}
+        switch.forget_requests()
+        assert installation.command("run").returncode == 2
+        assert [r.path for r in switch.requests] == ["/ping/abc/start", "/ping/abc/2"]
     assert installation.command("retry").returncode == 0, "a switch that is gone stops nothing"

@@ -217,6 +217,12 @@ NOISE: tuple[Case, ...] = (
     ("FHD_quin_101.mp4", "", (), "QUIN-101", None, None),
     ("4K-QUIN-101.mp4", "", (), "QUIN-101", None, None),
     ("QUIN-101-4K60fps.mp4", "", (), "QUIN-101", None, None),
+    ("QUIN-101.60fps.mp4", "", (), "QUIN-101", None, None),
+    ("QUIN-101.23.976fps.mp4", "", (), "QUIN-101", None, None),
+    ("QUIN-101.30FPS.1080p.mp4", "", (), "QUIN-101", None, None),
+    ("FC2-PPV-1234567.60fps.mp4", "", (), "FC2-PPV-1234567", None, None),
+    ("QUIN-101.5gb.mp4", "", (), "QUIN-101", None, None),
+    ("QUIN-101 1.5GB.mp4", "", (), "QUIN-101", None, None),
     ("uncensored leaked quin-101.mp4", "", (), "QUIN-101", None, None),
     ("QUIN-101 {tmdb-12345}.mkv", "", (), "QUIN-101", None, None),
 )
