@@ -4,8 +4,7 @@ import os
 
 from embyproc.config import Config
 from embyproc.errors import ConfigError
-from embyproc.files.place import names_in
-from embyproc.files.walk import folder_identity
+from embyproc.files.walk import folder_identity, unreadable
 from embyproc.store import Store
 
 
@@ -34,7 +33,11 @@ def refuse_unmounted_watch(store: Store, config: Config) -> None:
     if config.watch_dir is not None:
         root = str(config.watch_dir)
         identity = folder_identity(root, "WATCH_DIR")
-        refuse_unmounted(store, "WATCH_DIR", root, identity, len(names_in(root)))
+        try:
+            names = os.listdir(root)
+        except OSError as error:
+            raise ConfigError([f"WATCH_DIR: {unreadable(root, error)}"]) from error
+        refuse_unmounted(store, "WATCH_DIR", root, identity, len(names))
 
 
 def refuse_one_folder(config: Config) -> None:

@@ -18,7 +18,17 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr
 """
 
 
-UNWANTED = {"requests", "urllib3", "tenacity", "rich", "dotenv", "yoyo", "subprocess", "PIL"}
+UNWANTED = {
+    "requests",
+    "urllib3",
+    "tenacity",
+    "rich",
+    "dotenv",
+    "yoyo",
+    "subprocess",
+    "PIL",
+    "ctypes",
+}
 
 
 @pytest.mark.parametrize("command", ["status", "retry", "scan", "process", "emby", "run"])
