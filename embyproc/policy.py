@@ -30,7 +30,7 @@ def next_retry(
     return now + timedelta(minutes=delay)
 
 
-_LONGEST_PATIENCE = timedelta(hours=6)
+_LONGEST_PATIENCE = timedelta(minutes=15)
 
 
 def patient_retry(

@@ -2,7 +2,7 @@
 
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from unicodedata import normalize
@@ -108,10 +108,17 @@ def is_part(path: str) -> bool:
     return _PART.search(posixpath.splitext(path)[0]) is not None
 
 
-def is_below(path: str, root: str) -> bool:
-    """Whether a file of the server lies in a folder of the server, on Windows too."""
-    top = normal(root.replace("\\", "/")).rstrip("/") + "/"
-    return normal(path.replace("\\", "/")).startswith(top)
+def belongs_to_somebody(picture: str, film: str, sidecars: Collection[str]) -> bool:
+    """Whether a picture on the server's disk lies beside the film and was put there by somebody:
+    it came along with the film (`sidecars` are such endings: `-poster.jpg`), or its name is not
+    one that the server makes from the film's."""
+    picture, film = (normal(path.replace("\\", "/")) for path in (picture, film))
+    folder, name = posixpath.split(film)
+    if not film or not picture.startswith(folder.rstrip("/") + "/"):
+        return False
+    stem = posixpath.splitext(name)[0]
+    found = posixpath.basename(picture)
+    return not found.startswith(stem) or found[len(stem) :] in sidecars
 
 
 def wide_url(url: str) -> str:

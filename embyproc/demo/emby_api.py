@@ -270,7 +270,7 @@ class EmbyApi:
         upload = pictures.decode_upload(call.request.body, call.request.header("Content-Type"))
         if upload.mislabelled:
             self._note_violation(f"POST {call.request.path}: the Content-Type is not the picture's")
-        pictures.store(item, image_type, upload.image)
+        pictures.store(item, image_type, upload.image, self.library)
         item.saved = self._clock()
         return no_content()
 

@@ -68,14 +68,17 @@ def decode_upload(body: bytes, content_type: str) -> Upload:
     return Upload(image=StoredImage(picture, label), mislabelled=found != label)
 
 
-def store(item: MediaItem, image_type: str, image: StoredImage) -> None:
-    """Replaces the picture of a single-valued type; a backdrop is added behind the others.
+def store(item: MediaItem, image_type: str, image: StoredImage, library: Library) -> None:
+    """Replaces the picture of a single-valued type, and its file; a backdrop is added behind the
+    others.
 
     An index in the request's path changes nothing, so a repeated upload piles up backdrops.
     """
     if image_type in _LISTED_TYPES:
         item.images.setdefault(image_type, []).append(image)
     else:
+        for before in item.images.get(image_type, []):
+            _remove_file(before, library)
         item.images[image_type] = [image]
 
 
@@ -95,11 +98,15 @@ def delete(item: MediaItem, image_type: str, index: int, library: Library) -> No
         gone = images.pop(index)
         if not images:
             del item.images[image_type]
-        local = library.local_path(gone.path) if gone.path else None
-        if local is not None:
-            local.unlink(missing_ok=True)
+        _remove_file(gone, library)
     elif kind == "emby":
         raise Refusal(404, "Image not found.")
+
+
+def _remove_file(image: StoredImage, library: Library) -> None:
+    local = library.local_path(image.path) if image.path else None
+    if local is not None:
+        local.unlink(missing_ok=True)
 
 
 def listing(item: MediaItem) -> list[dict[str, Any]]:

@@ -225,13 +225,17 @@ class Library:
 
     def _pictures_beside(self, item: MediaItem) -> dict[str, list[StoredImage]]:
         """A server takes the pictures that lie beside a film for the film's."""
-        stem = posixpath.splitext(item.path)[0]
+        stem, folder = posixpath.splitext(item.path)[0], posixpath.dirname(item.path)
+        names = {
+            f"{folder}/folder.jpg": "Primary",
+            f"{stem}-poster.jpg": "Primary",
+            f"{stem}-fanart.jpg": "Backdrop",
+        }
         found = {}
-        for kind, ending in (("Primary", "-poster.jpg"), ("Backdrop", "-fanart.jpg")):
-            local = None if item.is_folder else self.local_path(stem + ending)
+        for path, kind in names.items():
+            local = None if item.is_folder else self.local_path(path)
             if local is not None and local.is_file():
-                image = StoredImage(local.read_bytes(), "image/jpeg", stem + ending)
-                found[kind] = [image]
+                found[kind] = [StoredImage(local.read_bytes(), "image/jpeg", path)]
         return found
 
     def parts_of(self, item: MediaItem) -> list[MediaItem]:

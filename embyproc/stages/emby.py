@@ -6,6 +6,7 @@ the rest is still awaited. Never touches media files.
 
 import time
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,7 @@ from embyproc.stages.workers import Workers
 
 _BATCH = 100
 _PATIENCE_SECONDS = 0.2
+_PATIENCE_WITH_SCANS = timedelta(days=1)
 # So many in a row that Emby stumbles over, and it is not the items.
 _SUSPICIOUS = 3
 # Ids in one address: with those of Jellyfin some 1,500 characters, which every server takes.
@@ -82,6 +84,7 @@ class EmbyStage:
             self._trigger()
             poll(self._look, self._config.emby_scan_retry_delays, self._work_for)
             if not self._run.stopping.is_set():
+                self._refuse_if_down()
                 self._find_parts(is_told=False)
                 self._begin(self._listing.by_name(self._awaited))
                 self._fail_awaited()
@@ -113,6 +116,7 @@ class EmbyStage:
         """One list request for all that is awaited; True when nothing is awaited any more."""
         if not self._awaited or self._run.stopping.is_set():
             return True
+        self._refuse_if_down()
         try:
             self._listing = Listing(self._client.list_videos(self._config.emby_parent_folder_id))
         except EmbyRefused as error:
@@ -132,8 +136,13 @@ class EmbyStage:
         found: dict[str, ListedItem] = {}
         for main in self._listing.other_parts(awaited, is_told=is_told):
             try:
-                found |= Listing(self._client.additional_parts(main.id)).by_path(awaited)
+                parts = Listing(self._client.additional_parts(main.id))
+                found |= parts.by_name(awaited) | parts.by_path(awaited)
             except EmbyRefused as error:
+                self._run.narrate(str(error))
+            except ServiceDown as error:
+                if not self._server.is_well_but_for(error):
+                    raise
                 self._run.narrate(str(error))
         self._begin(found)
 
@@ -159,28 +168,35 @@ class EmbyStage:
             )
 
     def _present(self, item: Item, emby_id: str) -> list[str]:
-        """In a worker: what was found before Emby went down need not ask it any more."""
+        """In a worker."""
+        self._refuse_if_down()
+        return self._presenter.present(item, emby_id)
+
+    def _refuse_if_down(self) -> None:
+        """What was found before Emby went down need not ask it any more, nor fail for it."""
         if self._server.is_down:
             raise ServiceDown("Emby went down meanwhile")
-        return self._presenter.present(item, emby_id)
 
     def _fail_awaited(self) -> None:
         if not self._awaited:
             return
         total = sum(self._config.emby_scan_retry_delays)
-        # The first scan of a large library takes hours: nobody is given up before it is over.
-        is_scanning = self._server.is_scanning()
-        why = "Emby is still scanning" if is_scanning else (
-            "is it where Emby looks? (`embyproc doctor`)"
-        )  # fmt: skip
-        self._run.fail(
-            EMBY,
-            [
+        why = "is it where Emby looks? (`embyproc doctor`)"
+        patient: set[int] = set()
+        if self._server.is_scanning():
+            # The first scan of a large library takes hours: nobody is given up before it is over.
+            # One that never ends, or begins anew for each try, must not hide a film for good.
+            why = f"Emby is still scanning; if that is over, {why}"
+            since = self._run.store.clock.now() - _PATIENCE_WITH_SCANS
+            ids = [item.id for item in self._awaited.values()]
+            patient = self._run.store.looks.moved_since(ids, since)
+        for may_heal in (True, False):
+            failures = [
                 (item, f"Emby item not indexed: {path} did not appear within {total:g} s; {why}")
                 for path, item in self._awaited.items()
-            ],
-            may_heal=is_scanning,
-        )
+                if (item.id in patient) is may_heal
+            ]
+            self._run.fail(EMBY, failures, may_heal=may_heal)
         self._awaited = {}
 
     def _follow_twins(self, twins: Sequence[Item]) -> None:
@@ -214,47 +230,52 @@ class EmbyStage:
                 reason = str(result) if isinstance(result, EmbyRefused) else type(result).__name__
                 self._run.fail(EMBY, [(item, f"Emby update failed: {reason}")])
             else:
-                self._presented[emby_id] = item
                 for warning in result:
                     self._run.narrate(f"warning: {warning}")
                 told = [*warnings, *result]
                 done.append((item, Finished(id=item.id, emby_item_id=emby_id, warnings=told)))
-        self._run.finish(EMBY, done)
+        finished = self._run.finish(EMBY, done)
+        self._presented |= {r.emby_item_id or "": i for i, r in done if i.id in finished}
         if len(self._stumbled) >= _SUSPICIOUS and not self._presented:
             # So busy that it answers short questions only: nobody's fault.
             self._server.went_down(self._stumbled[-1][1])
-            self._give_back(
-                [item for item, _ in self._stumbled], "Emby is too busy to be written to"
-            )
-            self._stumbled = []
+            self._fail_stumbled()
 
     def _fail_stumbled(self) -> None:
+        """They wait their time and do not come first in the next run, where others would wait
+        behind them; those that Emby may just be too busy for at no cost."""
         stumbled, self._stumbled = self._stumbled, []
         if stumbled:
+            may_heal = self._server.is_down or self._server.may_be_busy()
             failures = [(item, f"Emby update failed: {error}") for item, error in stumbled]
-            self._run.fail(EMBY, failures, may_heal=self._server.may_be_busy())
+            self._run.fail(EMBY, failures, may_heal=may_heal)
 
     def _look_again(self) -> None:
         """The first refresh of a new item may save what it began with after we have looked."""
         presented, self._presented = self._presented, {}
-        ids = [] if self._run.stopping.is_set() else list(presented)
-        try:
-            for start in range(0, len(ids), _IDS):
-                for shown in self._client.read_many(ids[start : start + _IDS]):
-                    self._write_again(str(shown.get("Id")), shown, presented)
-        except (EmbyRefused, ServiceDown) as error:
-            self._run.narrate(f"not looked at again: {error}")
+        ids = list(presented)
+        for start in range(0, len(ids), _IDS):
+            if self._run.stopping.is_set() or not self._run.heartbeat.alive:
+                return
+            try:
+                shown = self._client.read_many(ids[start : start + _IDS])
+            except (EmbyRefused, ServiceDown) as error:
+                self._run.narrate(f"not looked at again: {error}")
+                return
+            for found in shown:
+                if item := presented.get(str(found.get("Id"))):
+                    self._write_again(item, found)
 
-    def _write_again(
-        self, emby_id: str, shown: Mapping[str, Any], presented: Mapping[str, Item]
-    ) -> None:
-        item = presented.get(emby_id)
-        if item is None or self._run.stopping.is_set():
-            return
+    def _write_again(self, item: Item, shown: Mapping[str, Any]) -> None:
         wanted = self._presenter.wanted(item)
-        if differences(shown, {name: wanted[name] for name in wanted if name in shown}):
-            self._run.narrate(f"item {item.id}: Emby has written over it; written once more")
-            self._presenter.fields(emby_id, wanted)
+        if not differences(shown, {name: wanted[name] for name in wanted if name in shown}):
+            return
+        self._run.narrate(f"item {item.id}: Emby has written over it; written once more")
+        try:
+            self._presenter.fields(str(shown.get("Id")), wanted)
+        except (EmbyRefused, ServiceDown) as error:
+            told = f"Emby has written over it, and does not take it again: {error}"
+            self._run.summary.problems.append(f"item {item.id}: {told}")
 
     def _give_back(self, items: Sequence[Item], reason: str) -> None:
         if items:

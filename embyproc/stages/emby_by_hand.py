@@ -30,7 +30,7 @@ def redo_pictures(
     client.connect()
     presenter = make_presenter(client, store, config)
     for item in items:
-        warnings = presenter.pictures(item.emby_item_id or "", item)
+        warnings = presenter.pictures(client.read(item.emby_item_id or ""), item)
         store.queue.record_warnings(item.id, warnings)
         yield item, warnings
 

@@ -6,6 +6,7 @@ from embyproc.config import Config
 from embyproc.errors import ConfigError
 from embyproc.files.walk import folder_identity, unreadable
 from embyproc.store import Store
+from embyproc.watching import folder_reason
 
 
 def refuse_unmounted(
@@ -37,7 +38,9 @@ def refuse_unmounted_watch(store: Store, config: Config) -> None:
             names = os.listdir(root)
         except OSError as error:
             raise ConfigError([f"WATCH_DIR: {unreadable(root, error)}"]) from error
-        refuse_unmounted(store, "WATCH_DIR", root, identity, len(names))
+        # A NAS puts folders of its own into an empty mount point too.
+        told = sum(folder_reason(name) is None for name in names)
+        refuse_unmounted(store, "WATCH_DIR", root, identity, told)
 
 
 def refuse_one_folder(config: Config) -> None:

@@ -11,8 +11,14 @@ from embyproc.clients.wordpress import accepted_metadata
 from embyproc.config import Config
 from embyproc.errors import EmbyRefused, ServiceDown
 from embyproc.models import Item, Metadata
-from embyproc.presenting import Locale, changed_item, differences, is_below, wanted_fields, wide_url
-from embyproc.stages.emby_server import root_in_emby
+from embyproc.presenting import (
+    Locale,
+    belongs_to_somebody,
+    changed_item,
+    differences,
+    wanted_fields,
+    wide_url,
+)
 from embyproc.store import Store
 
 # The first refresh of a new item may save after our write; then it is written once more.
@@ -33,33 +39,31 @@ def make_presenter(client: Emby, store: Store, config: Config) -> "Presenter":
         language=config.emby_metadata_language,
         country_code=config.emby_metadata_country,
     )
-    pictures = Pictures(config.api_base_url, token)
-    return Presenter(client, pictures, locale, root_in_emby(config))
+    return Presenter(client, Pictures(config.api_base_url, token), locale)
 
 
 class Presenter:
-    def __init__(self, client: Emby, pictures: Pictures, locale: Locale, library_root: str) -> None:
+    def __init__(self, client: Emby, pictures: Pictures, locale: Locale) -> None:
         self._client = client
         self._pictures = pictures
         self._locale = locale
-        # Where the films lie, as the server calls it.
-        self._library_root = library_root
 
     def present(self, item: Item, emby_id: str) -> list[str]:
         """Write and verify the fields, then the pictures; returns warnings about those.
 
         Raises EmbyRefused naming the fields that did not take, or ServiceDown.
         """
-        self.fields(emby_id, self.wanted(item))
-        return self.pictures(emby_id, item)
+        current = self.fields(emby_id, self.wanted(item))
+        return self.pictures(current, item)
 
     def wanted(self, item: Item) -> dict[str, Any]:
         """The fields as the item should show them."""
         stem = os.path.splitext(os.path.basename(item.new_path or ""))[0]
         return wanted_fields(metadata_of(item), stem, self._locale)
 
-    def fields(self, emby_id: str, wanted: Mapping[str, Any]) -> None:
-        """Write the fields that are not as wanted, and verify them; raises as `present` does."""
+    def fields(self, emby_id: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the fields that are not as wanted, and verify them; raises as `present` does.
+        Returns the item as it is then."""
         current = self._client.read(emby_id)
         wrong = differences(current, wanted)
         for attempt in range(_TRIES):
@@ -72,10 +76,12 @@ class Presenter:
             wrong = differences(current, wanted)
         if wrong:
             raise EmbyRefused(", ".join(wrong))
+        return current
 
-    def pictures(self, emby_id: str, item: Item) -> list[str]:
+    def pictures(self, current: Mapping[str, Any], item: Item) -> list[str]:
         """Replace the item's pictures, best effort; the new ones are in hand before an old one
         goes. Returns what went wrong."""
+        emby_id, film = str(current.get("Id")), str(current.get("Path") or "")
         metadata = metadata_of(item)
         url = metadata.image_url if metadata else None
         if not url:
@@ -89,12 +95,12 @@ class Presenter:
         if wide is not None:
             uploads |= {"Backdrop": wide, "Banner": wide}
         try:
-            if self._clear(emby_id, [*uploads, "Logo"]) and "Backdrop" in uploads:
-                # A second one would be added to it, and at every turn one more.
-                del uploads["Backdrop"]
-                warnings.append("the backdrop that lies beside the film stays")
+            staying = self._clear(emby_id, film, item, [*uploads, "Logo"])
+            for kind in sorted(staying & uploads.keys()):
+                warnings.append(f"{kind}: the picture that lies beside the film stays")
             for kind, picture in uploads.items():
-                self._client.upload_image(emby_id, kind, picture.body, picture.content_type)
+                if kind not in staying:
+                    self._client.upload_image(emby_id, kind, picture.body, picture.content_type)
         except (EmbyRefused, ServiceDown) as error:
             warnings.append(f"pictures: {error}")
         return warnings
@@ -106,14 +112,17 @@ class Presenter:
             warnings.append(f"{what}: {error}")
             return None
 
-    def _clear(self, emby_id: str, kinds: Sequence[str]) -> bool:
+    def _clear(self, emby_id: str, film: str, item: Item, kinds: Sequence[str]) -> set[str]:
         """Delete what is there, and only that; from the highest index down, because the others
-        move up. Returns whether a backdrop stays.
-
-        With a picture that lies beside the film Emby would delete somebody's file.
-        """
+        move up. Returns the kinds of which something stays: with a picture, deleted or replaced,
+        Emby deletes its file, and some of those are somebody's own."""
+        stem = os.path.splitext(os.path.basename(item.file_path))[0]
+        sidecars = {name.removeprefix(stem) for name in item.sidecars or ()}
+        staying: set[str] = set()
         present = [picture for picture in self._client.images(emby_id) if picture.kind in kinds]
-        own = [picture for picture in present if not is_below(picture.path, self._library_root)]
-        for picture in sorted(own, key=lambda picture: (picture.kind, -picture.index)):
-            self._client.delete_image(emby_id, picture.kind, picture.index)
-        return any(p.kind == "Backdrop" for p in present if p not in own)
+        for picture in sorted(present, key=lambda picture: (picture.kind, -picture.index)):
+            if belongs_to_somebody(picture.path, film, sidecars):
+                staying.add(picture.kind)
+            else:
+                self._client.delete_image(emby_id, picture.kind, picture.index)
+        return staying

@@ -106,6 +106,8 @@ class Process:
         self._serve()
         for item, reason in self._put_offs:
             self._give_back(item, reason)
+        if self._put_offs:
+            self._run.store.upkeep.trim_timelines([item.id for item, _ in self._put_offs])
 
     def _serve(self) -> None:
         while True:

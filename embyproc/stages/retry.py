@@ -9,6 +9,8 @@ from embyproc.store import Store
 def run(run: Run) -> None:
     ids = run.store.upkeep.retry_due(run.config.max_retries, run.options.item_limit)
     _tell(run.summary, ids)
+    if ids:
+        run.store.upkeep.trim_timelines(ids)
     if run.store.looks.needs_reconciling():
         from embyproc.stages.reconcile import reconcile  # most runs have nothing to put right
 

@@ -110,8 +110,9 @@ class Run:
             )
         return Failed(id=item.id, error_message=message, next_retry_at=due, retry_count=count)
 
-    def finish(self, stage: Stage, results: Sequence[tuple[Item, Finished]]) -> None:
-        """Move claimed items on; what was lost to another run meanwhile is only counted."""
+    def finish(self, stage: Stage, results: Sequence[tuple[Item, Finished]]) -> set[int]:
+        """Move claimed items on; what was lost to another run meanwhile is only counted. Returns
+        the ids of the others."""
         done = self.store.queue.finish(stage, self.id, [result for _, result in results])
         self.summary.succeeded += len(done)
         self.summary.skipped += len(results) - len(done)
@@ -140,6 +141,7 @@ class Run:
                     **{name: value for name, value in told.items() if value is not None},
                 }
             )
+        return done
 
     def fail_moved(self, item: Item, message: str) -> None:
         """An item that waits for Emby cannot go on; by legal moves only."""

@@ -285,6 +285,17 @@ class Looks:
         )
         return [row["id"] for row in rows]
 
+    def moved_since(self, ids: Sequence[int], since: datetime) -> set[int]:
+        """Which of these were filed for the first time after `since`."""
+        rows = self._database.rows(
+            """
+            SELECT item FROM queue_events WHERE item = ANY (%(ids)s::int[]) AND "to" = 'moved'
+            GROUP BY item HAVING min(at) > %(since)s
+            """,
+            {"ids": list(ids), "since": since},
+        )
+        return {row["item"] for row in rows}
+
     def in_error(self, ids: Sequence[int] | None, limit: int | None = None) -> list[int]:
         """Which of these ids (None: of all) are in error, so many at the most."""
         rows = self._database.rows(

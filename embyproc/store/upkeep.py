@@ -6,6 +6,8 @@ from datetime import timedelta
 from embyproc.policy import NO_MOVIE_CODE
 from embyproc.store.database import Database
 
+_FIRST_EVENTS, _LAST_EVENTS = 10, 100
+
 
 class Upkeep:
     def __init__(self, database: Database) -> None:
@@ -41,6 +43,20 @@ class Upkeep:
             },
         )
         return sorted(row["id"] for row in rows)
+
+    def trim_timelines(self, ids: Sequence[int]) -> None:
+        """What goes round for months keeps how it began and what it did lately."""
+        self._database.execute(
+            """
+            DELETE FROM queue_events WHERE id IN (
+                SELECT id FROM (
+                    SELECT id, row_number() OVER (PARTITION BY item ORDER BY id) AS from_first,
+                           row_number() OVER (PARTITION BY item ORDER BY id DESC) AS from_last
+                    FROM queue_events WHERE item = ANY (%(ids)s::int[])) AS numbered
+                WHERE from_first > %(first)s AND from_last > %(last)s)
+            """,
+            {"ids": list(ids), "first": _FIRST_EVENTS, "last": _LAST_EVENTS},
+        )
 
     def retry_by_hand(self, ids: Sequence[int] | None, limit: int | None = None) -> list[int]:
         """Queue these errors (None: all of them), so many at the most, now and with a fresh count;

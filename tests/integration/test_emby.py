@@ -185,6 +185,22 @@ def test_a_second_part_is_found_behind_the_first(installation: Installation, kin
         assert not emby.contract_violations
 
 
+def test_a_second_part_where_the_roots_do_not_agree(with_emby: Installation) -> None:
+    with_emby.variables["EMBY_LIBRARY_PATH"] = "/somewhere/else"
+    with_emby.put("ABC-123-cd1.mp4", "ABC-123-cd2.mp4")
+    with_emby.file_everything()
+    assert with_emby.emby_run().succeeded == 2
+
+
+def test_a_question_for_parts_that_fails_holds_up_nobody(with_emby: Installation) -> None:
+    with_emby.put("ABC-123-cd1.mp4", "ABC-123-cd2.mp4", *(f"ROW-{n}.mp4" for n in range(100, 110)))
+    with_emby.file_everything()
+    server(with_emby).fail(502, match=lambda r: r.path.endswith("/AdditionalParts"))
+    summary = with_emby.emby_run()
+    assert (summary.succeeded, summary.failed) == (11, 1)
+    assert with_emby.store.services.states() == {}
+
+
 def test_a_part_is_looked_for_even_where_emby_says_nothing_of_parts(
     with_emby: Installation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,22 +217,47 @@ def test_a_part_is_looked_for_even_where_emby_says_nothing_of_parts(
     assert with_emby.emby_run().succeeded == 2
 
 
-def test_pictures_that_lie_beside_a_film_are_not_deleted(with_emby: Installation) -> None:
-    """Emby deletes the file of a picture with the picture."""
+@pytest.mark.parametrize("root", ["/mnt/library", "/somewhere/else"])
+@pytest.mark.parametrize("poster", ["ABC-123-poster.jpg", "folder.jpg"])
+def test_somebodys_pictures_beside_a_film_stay(
+    with_emby: Installation, root: str, poster: str
+) -> None:
+    """Emby deletes the file of a picture with the picture, and when it is replaced."""
     picture = jpeg("mine")
+    with_emby.variables["EMBY_LIBRARY_PATH"] = root
     with_emby.put("ABC-123.mp4")
-    with_emby.put("ABC-123-poster.jpg", "ABC-123-fanart.jpg", content=picture)
+    with_emby.put("ABC-123-fanart.jpg", content=picture)
+    if poster == "folder.jpg":
+        (with_emby.destination / "Jane Doe").mkdir()
+        (with_emby.destination / "Jane Doe" / poster).write_bytes(picture)
+    else:
+        with_emby.put(poster, content=picture)
     with_emby.file_everything()
     before = with_emby.filed()
     assert len(before) == 3
+    stay = "the picture that lies beside the film stays"
     for _ in range(2):
         assert with_emby.emby_run().succeeded == 1
         assert with_emby.filed() == before
         item = with_emby.item("ABC-123.mp4")
-        assert item.warnings == ["the backdrop that lies beside the film stays"]
+        assert item.warnings == [f"Backdrop: {stay}", f"Primary: {stay}"]
         assert kinds(with_emby, item.emby_item_id or "") == ["Backdrop", "Banner", "Primary"]
         with_emby.store.upkeep.reset(item.id)
         with_emby.process()
+
+
+def test_pictures_that_the_server_keeps_beside_the_film_are_renewed(
+    with_emby: Installation,
+) -> None:
+    """As with its option to save pictures there: the names are made from the film's."""
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    for ending in ("-poster.jpg", "-fanart.jpg"):
+        (with_emby.destination / "Jane Doe" / f"{NAME}{ending}").write_bytes(jpeg("old"))
+    assert with_emby.emby_run().succeeded == 1
+    item = with_emby.item("ABC-123.mp4")
+    assert item.warnings == []
+    assert kinds(with_emby, item.emby_item_id or "") == ["Backdrop", "Banner", "Primary"]
 
 
 def test_tags_that_somebody_gave_an_item_stay(with_emby: Installation) -> None:
@@ -550,13 +591,54 @@ def test_an_emby_too_busy_to_write_costs_nobody_a_retry(with_emby: Installation)
     writing = server(with_emby)
     writing.fail(504, match=lambda r: r.method == "POST" and not r.path.endswith("/Refresh"))
     summary = with_emby.emby_run()
-    assert (summary.succeeded, summary.failed) == (0, 0)
+    assert (summary.succeeded, summary.given_up) == (0, 0)
     assert set(with_emby.store.services.states()) == {"emby"}
     writing.heal()
     with_emby.store.database.execute("UPDATE services SET open_until = now()")
+    with_emby.store.database.execute("UPDATE processing_queue SET next_retry_at = now()")
+    with_emby.store.upkeep.retry_due(3)
+    with_emby.process()
     assert with_emby.emby_run().succeeded == 10
     assert {item.retry_count for item in with_emby.store.looks.find()} == {0}
     assert with_emby.store.services.states() == {}
+
+
+def test_three_films_that_cannot_be_written_do_not_stand_before_the_others(
+    with_emby: Installation,
+) -> None:
+    with_emby.variables["EMBY_CONCURRENCY"] = "1"
+    with_emby.put("ROW-100.mp4", "ROW-101.mp4", "ROW-102.mp4")
+    with_emby.file_everything()
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    server(with_emby).scan_now()
+    items = server(with_emby).items_by_path().items()
+    odd = tuple(f"/Items/{item['Id']}" for path, item in items if "ROW-" in path)
+    server(with_emby).fail(403, match=lambda r: r.method == "POST" and r.path.endswith(odd))
+    with_emby.emby_run()
+    with_emby.store.database.execute("UPDATE services SET open_until = now()")
+    with_emby.emby_run()
+    assert with_emby.item("ABC-123.mp4").status is Status.COMPLETED
+    rows = [with_emby.item(f"ROW-{n}.mp4") for n in range(100, 103)]
+    assert {(row.status, row.retry_count) for row in rows} == {(Status.ERROR, 0)}
+
+
+def test_what_is_awaited_when_emby_goes_down_costs_no_retry(with_emby: Installation) -> None:
+    emby = server(with_emby)
+    with_emby.put("ABC-123.mp4", "ABC-125.mp4")
+    with_emby.file_everything()
+    emby.scan_now()
+    with_emby.put("ROW-100.mp4")
+    with_emby.file_everything()
+    emby.index_delay_seconds = 60
+    emby.fail(404, match=lambda r: "/VirtualFolders" in r.path)
+    updates = tuple(f"/Items/{item['Id']}" for item in emby.items_by_path().values())
+    emby.fail(
+        503, match=lambda r: r.method == "POST" and r.path.endswith(updates), retry_after="60"
+    )
+    with_emby.emby_run()
+    item = with_emby.item("ROW-100.mp4")
+    assert (item.status, item.retry_count) == (Status.MOVED, 0)
 
 
 def test_an_emby_that_only_greets_is_down_until_somebody_is_told(with_emby: Installation) -> None:

@@ -4,6 +4,7 @@ import errno
 import json
 import math
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +306,8 @@ def test_a_watch_folder_that_is_not_mounted_makes_no_errors(
     hidden = installation.watch.with_name("the volume")
     installation.watch.rename(hidden)
     installation.watch.mkdir()
+    (installation.watch / "@eaDir").mkdir()
+    (installation.watch / ".DS_Store").touch()
     for command in ("process", "run"):
         done = installation.command(command)
         assert done.returncode == 2, done.stdout
@@ -312,7 +315,7 @@ def test_a_watch_folder_that_is_not_mounted_makes_no_errors(
         record = installation.store.database.rows("SELECT exit_code FROM runs ORDER BY id DESC")[0]
         assert record == {"exit_code": 2}, "what watches over the runs must hear of it"
     assert {item.status for item in installation.store.looks.find()} == {Status.PENDING}
-    installation.watch.rmdir()
+    shutil.rmtree(installation.watch)
     hidden.rename(installation.watch)
     assert installation.process().succeeded == 2
 

@@ -30,6 +30,26 @@ def only(installation: Installation) -> Item:
     return item
 
 
+def test_a_timeline_that_goes_on_for_months_is_trimmed(installation: Installation) -> None:
+    installation.put("XYZ-999.mp4", "XYZ-998.mp4")
+    installation.scan()
+    installation.process()
+    database, first = installation.store.database, installation.item("XYZ-999.mp4")
+    other = len(installation.store.looks.events(installation.item("XYZ-998.mp4").id))
+    database.execute(
+        """INSERT INTO queue_events (item, "from", "to", message)
+           SELECT %(id)s, 'pending', 'processing', n FROM generate_series(1, 500) AS n""",
+        {"id": first.id},
+    )
+    database.execute("UPDATE processing_queue SET next_retry_at = now()")
+    run_retry(installation)
+    told = [event.message for event in installation.store.looks.events(first.id)]
+    assert len(told) == 110
+    assert told[-2:] == ["500", "retry 1 of 3"]
+    assert (told[1] or "").startswith("No metadata found"), "how it began"
+    assert len(installation.store.looks.events(installation.item("XYZ-998.mp4").id)) == other + 1
+
+
 # -- backoff -------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from embyproc.models import LEGAL_MOVES, Item, RunSummary, Status, is_legal_move
-from embyproc.policy import exit_code, is_given_up, next_retry, what_happens_next
+from embyproc.policy import exit_code, is_given_up, next_retry, patient_retry, what_happens_next
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -90,3 +90,13 @@ def test_summary_json_has_the_contract_keys() -> None:
         "seconds",
         "items",
     ]
+
+
+@pytest.mark.parametrize(
+    ("waiting_minutes", "pause_minutes"), [(-5, 1), (0, 1), (10, 1), (60, 6), (150, 15), (9999, 15)]
+)
+def test_what_may_heal_is_tried_again_ever_more_rarely(
+    waiting_minutes: float, pause_minutes: float
+) -> None:
+    due = patient_retry(timedelta(minutes=waiting_minutes), NOW, backoff_minutes=[1, 5, 15])
+    assert due == NOW + timedelta(minutes=pause_minutes)
