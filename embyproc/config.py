@@ -79,7 +79,7 @@ def _numbers(value: str) -> tuple[float, ...]:
 
 
 def _extensions(value: str) -> frozenset[str]:
-    parts = [part.strip().lower() for part in value.split(",") if part.strip()]
+    parts = value.replace(",", " ").lower().split()
     if not parts or any("/" in part or "." in part.lstrip(".") for part in parts):
         raise _Wrong("file endings separated by commas such as .mp4,.mkv")
     return frozenset("." + part.lstrip(".") for part in parts)

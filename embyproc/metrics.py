@@ -14,7 +14,7 @@ def exposition(figures: Sequence[Figure]) -> str:
         if name not in told:
             told.add(name)
             lines += [f"# HELP {name} {figure.help}", f"# TYPE {name} {figure.kind}"]
-        lines.append(f"{name}{_labels(figure.labels)} {figure.value:g}")
+        lines.append(f"{name}{_labels(figure.labels)} {figure.value:.15g}")
     return "\n".join(lines) + "\n"
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from embyproc.models import Item, RunSummary, Status
+from embyproc.models import Item, RunSummary, ServiceState, Status
 
 # The file name will not change by itself, so trying again cannot help.
 NO_MOVIE_CODE = "No movie code"
@@ -60,6 +60,15 @@ def outage_until(
     if beyond < 1:
         return None
     return now + timedelta(minutes=min(_LONGEST_PAUSE_MINUTES, 2 ** min(beyond - 1, 10)))
+
+
+def left_alone(state: ServiceState) -> str:
+    """Why nothing is asked of a service at this moment, and how to ask all the same."""
+    until = f"{state.open_until:%H:%M:%S} UTC" if state.open_until else "the next run"
+    return (
+        f"{state.name} is left alone until {until} ({state.last_error}); `embyproc retry --all` "
+        "has it asked now"
+    )
 
 
 def is_given_up(item: Item, *, max_retries: int) -> bool:

@@ -27,6 +27,7 @@ COMMANDS = {
     "show": "embyproc.cli.look",
     "explain": "embyproc.cli.explain",
     "reset": "embyproc.cli.manage",
+    "forget": "embyproc.cli.manage",
     "cleanup": "embyproc.cli.manage",
     "migrate": "embyproc.cli.manage",
     "doctor": "embyproc.cli.doctor",
@@ -72,7 +73,10 @@ class Commands(click.Group):
             # Whoever reads has seen enough (`embyproc list | head`); that is no failure.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             ctx.exit(0)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
+        except (KeyboardInterrupt, click.Abort):
+            click.echo("embyproc: interrupted; nothing is lost, the next run goes on", err=True)
+            ctx.exit(130)
+        except (click.ClickException, click.exceptions.Exit):
             raise
         except Exception as error:
             if os.environ.get("EMBYPROC_DEBUG"):

@@ -108,7 +108,10 @@ def show_status(app: App, facts: dict[str, Any]) -> None:
         report.line("no stage has run yet; crontab.example shows how cron starts them")
     for service in facts["services"]:
         since = age(datetime.fromisoformat(service["down_since"]), now)
-        report.line(f"down: {service['name']} for {since}: {printable(service['last_error'])}")
+        until = datetime.fromisoformat(service["open_until"] or json_value(now))
+        then = f"asked again at {until:%H:%M:%S} UTC" if until > now else "asked by the next run"
+        error = printable(service["last_error"])
+        report.line(f"down: {service['name']} for {since}: {error}; {then}")
     for item in facts["given_up_items"]:
         report.line(
             f"given up: {item['id']} {printable(item['file_path'])}: "

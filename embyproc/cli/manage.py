@@ -26,6 +26,30 @@ def reset_command(app: App, item_id: int, as_json: bool) -> None:
         app.report.line(f"{item_id} is pending; the next `process` takes it")
 
 
+@click.command("forget")
+@click.argument("ids", metavar="ID...", type=ITEM_ID, nargs=-1, required=True)
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.pass_obj
+def forget_command(app: App, ids: tuple[int, ...], as_json: bool) -> None:
+    """Take items out of the queue, with their timelines; files are never touched.
+
+    For what is given up and not wanted any more. A file that is still in WATCH_DIR is queued again
+    by the next scan.
+
+    \b
+    embyproc forget 12 15
+    """
+    forgotten = [item_id for item_id in dict.fromkeys(ids) if app.store.upkeep.delete(item_id)]
+    left = [item_id for item_id in dict.fromkeys(ids) if item_id not in forgotten]
+    if as_json:
+        app.print_json({"command": "forget", "forgotten": forgotten, "left": left})
+    else:
+        app.report.line(f"forget: {len(forgotten)} taken out of the queue")
+    if left:
+        listed = ", ".join(map(str, left))
+        raise UnknownItem(f"not in the queue, or a run works on it: {listed}")
+
+
 @click.command("cleanup")
 @click.option(
     "--days",

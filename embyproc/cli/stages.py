@@ -38,7 +38,7 @@ def emby_stage(run: Run) -> None:
         emby.run(run)
 
 
-def stage_options(function: Callable[..., None]) -> Callable[..., None]:
+def stage_options(function: Callable[..., None], *, has_plan: bool = True) -> Callable[..., None]:
     """The options every stage has, handed on as one Options value."""
 
     @click.option(
@@ -53,7 +53,12 @@ def stage_options(function: Callable[..., None]) -> Callable[..., None]:
         metavar="SECONDS",
         help="After this nothing new is begun.",
     )
-    @click.option("--dry-run", is_flag=True, help="Print the plan; change nothing anywhere.")
+    @click.option(
+        "--dry-run",
+        is_flag=True,
+        hidden=not has_plan,
+        help="Print the plan; change nothing anywhere.",
+    )
     @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
     @click.pass_obj
     @functools.wraps(function)
@@ -269,7 +274,7 @@ def _redo_pictures(app: App, ids: tuple[int, ...], options: Options, as_json: bo
 
 
 @click.command("run")
-@stage_options
+@functools.partial(stage_options, has_plan=False)
 def run_command(app: App, options: Options, as_json: bool) -> None:
     """scan, process, emby and retry in one process: the one line cron needs.
 
@@ -349,6 +354,8 @@ def _retry_by_hand(app: App, ids: tuple[int, ...] | None, options: Options, as_j
         raise UnknownItem(f"not in the queue: {listed}; `embyproc list` shows what is")
     take = store.looks.in_error if options.dry_run else store.upkeep.retry_by_hand
     retried = take(ids, options.item_limit)
+    if not options.dry_run:
+        store.services.try_now()
     if as_json:
         summary = RunSummary(command="retry", claimed=len(retried), succeeded=len(retried))
         summary.skipped = len(ids or ()) - len(retried) if ids else 0

@@ -164,13 +164,9 @@ def _play(stage: Stage, tell: Tell) -> None:
     tell("")
     tell("6. Why two items wait:")
     _run(stage, tell, "list", "--status", "error")
-    tell(
-        "   The first has no code in its name: rename it, and scan follows it. The second is known"
-    )
-    tell(
-        "   to no source yet: it is asked for again by itself. The file that is still being written"
-    )
-    tell("   is not in the queue at all:")
+    tell("   One is known to no source yet: it is asked for again by itself. The other has no code")
+    tell("   in its name: rename it, and scan follows it. The file that is still being written is")
+    tell("   not in the queue at all:")
     _run(stage, tell, "scan", "--dry-run", only=UNFINISHED)
     tell("")
     tell("Next: embyproc explain 'YOUR-123 file.mp4'   what would be made of a name of yours")

@@ -15,7 +15,7 @@ from embyproc.files.place import name_limit
 from embyproc.migrate import SchemaState
 from embyproc.stages.emby_server import make_client, root_in_emby
 from embyproc.stages.filing import read_aliases
-from embyproc.stages.mounts import refuse_one_folder
+from embyproc.stages.mounts import refuse_one_folder, refuse_unmounted_folder
 from embyproc.store import Store
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -81,6 +81,19 @@ def check_folders(config: Config) -> Iterator[Finding]:
             yield ok("ALIASES_FILE", f"{len(aliases)} names")
     except ConfigError as error:
         yield fail("ALIASES_FILE", str(error), "mend the file, or unset ALIASES_FILE")
+
+
+def check_mounts(store: Store, config: Config) -> Iterator[Finding]:
+    """Are they the folders that the last run met?"""
+    for name, folder in (
+        ("WATCH_DIR", config.watch_dir),
+        ("DESTINATION_DIR", config.destination_dir),
+    ):
+        if folder is not None and folder.is_dir():
+            try:
+                refuse_unmounted_folder(store, name, str(folder))
+            except ConfigError as error:
+                yield fail("mount", str(error), "mount the volume")
 
 
 def _folder(name: str, folder: str, must_write: bool) -> Finding:
@@ -252,6 +265,7 @@ def examine(
         return
     yield from check_database(store, state)
     if state.current == state.latest:
+        yield from check_mounts(store, config)
         yield check_cron(store)
         yield from check_wordpress(store, config)
     yield from check_emby(config)

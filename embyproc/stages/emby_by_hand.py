@@ -30,7 +30,10 @@ def redo_pictures(
     client.connect()
     presenter = make_presenter(client, store, config)
     for item in items:
-        warnings = presenter.pictures(client.read(item.emby_item_id or ""), item)
+        try:
+            warnings = presenter.pictures(client.read(item.emby_item_id or ""), item)
+        except EmbyRefused as error:
+            warnings = [f"{error}; if Emby knows it by another id now: embyproc reset {item.id}"]
         store.queue.record_warnings(item.id, warnings)
         yield item, warnings
 

@@ -43,6 +43,7 @@ class EmbyServer:
         state = services.states().get(_SERVICE)
         self._is_remembered = state is not None
         if state is not None and state.open_until is not None and state.open_until > now:
+            self._run.summary.problems.append(policy.left_alone(state))
             return False
         try:
             self.client.connect()

@@ -56,6 +56,10 @@ class Sources:
     def prepare(self) -> None:
         """Before anything is claimed: is somebody there, and does the token last?"""
         if not self.usable:
+            paused = [self._states[name] for name in sorted(self._open & self._states.keys())]
+            ours = {_SITE, *self._run.config.api_search_order}
+            told = [policy.left_alone(state) for state in paused if state.name in ours]
+            self._run.summary.problems += told
             return
         try:
             self._client.probe()

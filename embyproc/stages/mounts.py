@@ -32,15 +32,19 @@ def refuse_unmounted(
 def refuse_unmounted_watch(store: Store, config: Config) -> None:
     """The same of WATCH_DIR, for whoever would miss the films that are queued from it."""
     if config.watch_dir is not None:
-        root = str(config.watch_dir)
-        identity = folder_identity(root, "WATCH_DIR")
-        try:
-            names = os.listdir(root)
-        except OSError as error:
-            raise ConfigError([f"WATCH_DIR: {unreadable(root, error)}"]) from error
-        # A NAS puts folders of its own into an empty mount point too.
-        told = sum(folder_reason(name) is None for name in names)
-        refuse_unmounted(store, "WATCH_DIR", root, identity, told)
+        refuse_unmounted_folder(store, "WATCH_DIR", str(config.watch_dir))
+
+
+def refuse_unmounted_folder(store: Store, variable: str, root: str) -> None:
+    """The same of a folder that nobody has looked into yet."""
+    identity = folder_identity(root, variable)
+    try:
+        names = os.listdir(root)
+    except OSError as error:
+        raise ConfigError([f"{variable}: {unreadable(root, error)}"]) from error
+    # A NAS puts folders of its own into an empty mount point too.
+    told = sum(folder_reason(name) is None for name in names)
+    refuse_unmounted(store, variable, root, identity, told)
 
 
 def refuse_one_folder(config: Config) -> None:

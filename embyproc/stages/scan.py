@@ -1,6 +1,7 @@
 """scan: every finished download is queued once, and no unfinished one ever is."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice, repeat, takewhile
 from typing import NamedTuple
@@ -47,21 +48,27 @@ def run(run: Run, *, settle: float | None = None, progress: Progress = lambda co
         progress(count)
 
     try:
-        _look(run, told)
+        counts = _look(run, told)
         if settle is not None and not run.stopping.wait(settle):
-            _look(run, told)
+            counts = _look(run, told)
+        if settle is not None and counts["young"]:
+            age = run.config.stability_min_age
+            run.summary.problems.append(
+                f"{counts['young']} files were changed in the last {age} s (STABILITY_MIN_AGE): "
+                "a later scan queues them"
+            )
     except Stopped as stopped:
         run.summary.problems.append(str(stopped))
 
 
-def _look(run: Run, progress: Progress) -> None:
+def _look(run: Run, progress: Progress) -> Counter[str]:
     arrivals, summary = run.store.arrivals, run.summary
     root, walk = _walk(run.config)
     identity, films = _load(run.store, root, walk, progress)
     with arrivals.alone() as is_alone:
         if not is_alone:
             summary.problems.append("another scan is at work at this moment: left to it")
-            return
+            return Counter()
         verdicts = _judge(run.store, root, run.config)
         missing = _vanished(run) if "unseen" in verdicts.counts else []
         if "renamed" in verdicts.counts:
@@ -74,14 +81,16 @@ def _look(run: Run, progress: Progress) -> None:
     summary.claimed += len(missing)
     summary.failed += len(missing)
     summary.skipped = walk.skipped + _not_yet(verdicts)
-    summary.problems += walk.problems
+    summary.problems += [told for told in walk.problems if told not in summary.problems]
+    return verdicts.counts
 
 
 def _queue(run: Run, verdicts: Verdicts, waiting: Callable[[], None]) -> Verdicts:
     """Queue what is ready; returns what became of the verdicts."""
     arrivals, summary = run.store.arrivals, run.summary
     if run.options.item_limit is not None:
-        verdicts = run.store.sightings.keep_for_later(run.options.item_limit)
+        left = max(0, run.options.item_limit - summary.succeeded)
+        verdicts = run.store.sightings.keep_for_later(left)
 
     def count(queued: int) -> None:
         summary.claimed += queued

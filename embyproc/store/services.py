@@ -50,6 +50,13 @@ class Services:
         """It works: nothing bad needs to be remembered."""
         self._database.execute("DELETE FROM services WHERE name = %(name)s", {"name": name})
 
+    def try_now(self) -> None:
+        """Whatever is left alone for a while may be asked by the next run: a person says so."""
+        self._database.execute(
+            "UPDATE services SET open_until = %(now)s WHERE open_until > %(now)s",
+            {"now": self._database.clock.now()},
+        )
+
     def alert(self, after: timedelta) -> list[ServiceState]:
         """Services that are down for longer than `after` and were not announced yet."""
         now = self._database.clock.now()

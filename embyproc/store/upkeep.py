@@ -112,10 +112,13 @@ class Upkeep:
     # -- removing --------------------------------------------------------------------------
 
     def delete(self, item_id: int) -> bool:
-        """Remove a row and its timeline; files are not touched. False if unknown."""
+        """Remove a row and its timeline; files are not touched. False if it is unknown, or a run
+        works on it."""
         removed = self._database.scalar(
             """
-            WITH gone AS (DELETE FROM processing_queue WHERE id = %(id)s RETURNING id),
+            WITH gone AS (DELETE FROM processing_queue
+                          WHERE id = %(id)s AND status NOT IN ('processing', 'emby_pending')
+                          RETURNING id),
                  told AS (DELETE FROM queue_events WHERE item IN (SELECT id FROM gone))
             SELECT count(*) FROM gone
             """,

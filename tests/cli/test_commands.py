@@ -359,3 +359,25 @@ def test_what_the_environment_says_about_other_servers_does_not_count(
 def test_version_and_help(command_line: CommandLine) -> None:
     assert command_line("--version").stdout.startswith("embyproc, version ")
     assert "embyproc demo" in command_line("--help").stdout
+
+
+def test_forget_takes_items_out_and_leaves_those_at_work(
+    command_line: CommandLine, database: Database
+) -> None:
+    wanted = insert(database, "error", error_message="No movie code")
+    at_work = insert(database, "processing", claimed_by=1)
+    done = command_line("forget", str(wanted), str(at_work), "9999")
+    assert done.returncode == 2
+    assert "1 taken out" in done.stdout
+    assert f"a run works on it: {at_work}, 9999" in done.stderr
+    left = database.rows("SELECT id FROM processing_queue")
+    assert [row["id"] for row in left] == [at_work]
+    assert (
+        database.scalar("SELECT count(*) FROM queue_events WHERE item = %(id)s", {"id": wanted})
+        == 0
+    )
+
+
+def test_run_does_not_offer_a_plan_that_it_has_not(command_line: CommandLine) -> None:
+    assert "--dry-run" not in command_line("run", "--help").stdout
+    assert "--dry-run" in command_line("scan", "--help").stdout

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 
 import pytest
@@ -164,3 +165,26 @@ def test_metrics_are_understood_by_prometheus(with_emby: Installation) -> None:
     assert "embyproc_items" in path.read_text()
     assert [p.name for p in path.parent.iterdir() if p.name.startswith(".")] == []
     assert with_emby.command("metrics", "--textfile", "/proc/x/y").returncode == 2
+
+
+def test_a_destination_that_is_not_mounted(with_emby: Installation) -> None:
+    with_emby.put("ABC-123.mp4")
+    with_emby.file_everything()
+    hidden = with_emby.destination.with_name("the volume")
+    with_emby.destination.rename(hidden)
+    with_emby.destination.mkdir()
+    done = with_emby.command("doctor")
+    assert done.returncode == 2
+    assert "DESTINATION_DIR" in done.stdout
+    assert "seems not to be mounted" in done.stdout
+
+
+def test_the_time_of_the_last_good_run_is_told_to_the_second(with_emby: Installation) -> None:
+    with_emby.scan()
+    text = with_emby.command("metrics").stdout
+    (line,) = [
+        line
+        for line in text.splitlines()
+        if line.startswith("embyproc_last_success_timestamp_seconds{") and '"scan"' in line
+    ]
+    assert abs(float(line.split()[-1]) - time.time()) < 60

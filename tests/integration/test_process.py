@@ -274,6 +274,22 @@ def test_an_outage_burns_no_retries_and_heals_by_itself(installation: Installati
     assert {item.retry_count for item in installation.store.looks.find()} == {0}
 
 
+def test_a_run_says_who_is_left_alone_and_a_person_may_have_it_asked_now(
+    installation: Installation,
+) -> None:
+    installation.put("ABC-123.mp4")
+    installation.scan()
+    installation.site.stop()
+    installation.process()
+    installation.site.start()
+    done = installation.command("process")
+    assert "note: wordpress is left alone until " in done.stdout
+    assert "asked again at" in installation.command("status").stdout
+    assert installation.command("retry", "--all").returncode == 0
+    assert "asked by the next run" in installation.command("status").stdout
+    assert installation.process().succeeded == 1
+
+
 def test_a_single_source_that_was_down_is_asked_once_whether_it_is_back(
     installation: Installation,
 ) -> None:

@@ -181,6 +181,16 @@ def test_settle_looks_twice_in_one_run(look: Scan, watch: Path) -> None:
     assert look(settle=0.05).succeeded == 1
 
 
+def test_two_looks_have_one_limit_and_say_what_is_too_young(look: Scan, watch: Path) -> None:
+    make(watch, *(f"ABC-{n}.mp4" for n in range(100, 105)))
+    look()
+    assert look(limit=2, settle=0.05).succeeded == 2
+    summary = look(settle=0.05, STABILITY_MIN_AGE="3600")
+    assert summary.succeeded == 0
+    (told,) = summary.problems
+    assert told.startswith("3 files were changed in the last 3600 s")
+
+
 def test_limit_leaves_the_rest_for_the_next_scan(look: Scan, watch: Path) -> None:
     make(watch, *(f"ABC-{n}.mp4" for n in range(100, 105)))
     look()

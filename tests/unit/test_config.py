@@ -194,3 +194,8 @@ def test_default_home_is_not_inside_a_private_home_for_root() -> None:
     home = load({"XDG_DATA_HOME": "/data"}).embyproc_home
     expected = "/var/lib/embyproc" if os.geteuid() == 0 else "/data/embyproc"
     assert home == Path(expected)
+
+
+@pytest.mark.parametrize("text", [".mp4,.mkv", "mp4 mkv", " MP4 , .mkv ", "mp4,,mkv"])
+def test_endings_may_be_separated_as_one_likes(text: str) -> None:
+    assert load({"VIDEO_EXTENSIONS": text}).video_extensions == {".mp4", ".mkv"}
