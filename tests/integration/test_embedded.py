@@ -89,7 +89,9 @@ def test_a_lock_file_that_names_another_program_is_no_obstacle(open_folder: Path
             path.write_text(f"{sleeper.pid}\n{text.partition(chr(10))[2]}")
             os.chown(path, account.st_uid, account.st_gid)
         embedded.ensure_running()
-        open_database(embedded.connection_parameters()).close()
+        database = open_database(embedded.connection_parameters())
+        assert database.scalar("SELECT 1") == 1
+        database.close()
     finally:
         sleeper.kill()
         sleeper.wait()
