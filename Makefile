@@ -31,7 +31,7 @@ chaos: $(STAMP)
 	    EMBYPROC_CHAOS_SEED=$$seed $(BIN)/python -m pytest -s tests/chaos || exit 1; \
 	done
 
-# Every figure beside its floor: about twenty minutes on two cores. PARTS="idle scanning" for some.
+# Every figure beside its floor: twenty to forty minutes on two cores. PARTS="idle scanning" for some.
 bench: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	$(BIN)/python -m benchmarks $(PARTS)
